@@ -1,0 +1,3 @@
+from tirx_bench.cli import console
+
+console()
