@@ -1,0 +1,31 @@
+"""The identity of a cubin's code."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+
+from tirx_bench.model import UsageError
+
+CODE_SECTIONS = (".text", ".nv.info", ".nv.constant")
+
+
+def code_hash(cubin: bytes) -> str:
+    """SHA-256 over the sections that make up the code. Raises `UsageError` if the bytes are not a cubin.
+
+    Not over the file: with line information a build's folder and the source's time stamp are in .debug_line, so the same
+    source built in two folders gives two files with one code.
+    """
+    from elftools.common.exceptions import ELFError
+    from elftools.elf.elffile import ELFFile
+
+    digest = hashlib.sha256()
+    try:
+        sections = [(s.name, s.data()) for s in ELFFile(io.BytesIO(cubin)).iter_sections() if s.name.startswith(CODE_SECTIONS)]
+    except (ELFError, OSError) as error:
+        raise UsageError(f"not a cubin: {error or 'it is cut short'}") from error
+    if not any(name.startswith(".text") for name, _ in sections):
+        raise UsageError("not a cubin: it holds no code")
+    for name, data in sorted(sections):
+        digest.update(f"{name}\0{len(data)}\0".encode() + data)
+    return digest.hexdigest()

@@ -1,0 +1,143 @@
+"""A kernel's PrimFuncs to the CUDA text that TVM generates and the launches its host code makes. Needs no GPU."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tirx_bench.model import FailedError, Kernel, Params, Shape, UsageError, WorkbenchError, call
+from tirx_bench.tools import scoped_variable
+
+
+@dataclass(frozen=True)
+class Launch:
+    """How the host code launches one device function; 0 where the number is not a constant."""
+
+    function: str
+    grid: Shape
+    cluster: Shape
+    threads: int
+    dynamic_smem_bytes: int
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """The CUDA text of one module, and its launches in the host code's order."""
+
+    cuda: str
+    launches: tuple[Launch, ...]
+
+    @property
+    def instrumented(self) -> bool:
+        return "pmevent" in self.cuda  # what an IKET event becomes
+
+
+def build_functions(kernel: Kernel, params: Params) -> dict[str, Any]:
+    """The kernel's PrimFuncs by name; a single one is called main.
+
+    Raises `FailedError` naming the line of the kernel's file when its build raises.
+    """
+    try:
+        built = call(kernel.build, params)
+    except WorkbenchError:
+        raise
+    except Exception as error:
+        raise FailedError(f"the build of {kernel.name} raised {_one_line(error)}{_place(kernel, error)}") from error
+    functions = dict(built) if isinstance(built, Mapping) else {"main": built}
+    if kernel.launch and set(kernel.launch) != set(functions):
+        raise UsageError(f"{kernel.name}: build returns {sorted(functions)} and launch names {sorted(kernel.launch)}")
+    for name, function in functions.items():
+        if type(function).__name__ != "PrimFunc":
+            raise UsageError(f"{kernel.name}: build gives a {type(function).__name__} for {name!r}, not a PrimFunc")
+    return functions
+
+
+def compile_module(functions: Mapping[str, Any], arch: str, instruments: tuple[Any, ...] = ()) -> Any:
+    """`tvm.compile` of the functions as one module for `arch`. TVM's own errors become a `FailedError`."""
+    import tvm
+
+    target = tvm.target.Target({"kind": "cuda", "arch": arch})
+    try:
+        with tvm.transform.PassContext(instruments=list(instruments)):
+            return tvm.compile(tvm.IRModule(dict(functions)), target=target, tir_pipeline="tirx")
+    except WorkbenchError:
+        raise
+    except Exception as error:
+        raise FailedError(f"TVM cannot lower the kernel for {arch}: {_one_line(error)}") from error
+
+
+def lower(functions: Mapping[str, Any], arch: str) -> Lowered:
+    """The CUDA text and launches of `functions`. Nothing is compiled for the device here, also where there is a driver."""
+    import tvm
+
+    split: list[Any] = []
+
+    @tvm.instrument.pass_instrument
+    class AfterSplit:
+        def run_after_pass(self, module: Any, info: Any) -> None:
+            if info.name == "tirx.SplitHostDevice":
+                split.append(module)
+
+    # With a driver, tvm.compile would hand the text to the device compiler at once; this variable keeps it as text.
+    with scoped_variable("TVM_COMPILE_FORCE_FALLBACK", "1"):
+        executable = compile_module(functions, arch, (AfterSplit(),))
+    launches = tuple(_launch(c) for m in split for f in m.functions.values() for c in _calls(f.body))
+    return Lowered(executable.mod.imports[0].inspect_source("cuda"), launches)
+
+
+def _calls(node: Any) -> Iterator[Any]:
+    """Every `call_ffi_kernel` under a statement."""
+    import tvm
+    import tvm_ffi
+    from tvm import tirx
+
+    if isinstance(node, tvm_ffi.Array | list | tuple):
+        for item in node:
+            yield from _calls(item)
+    elif isinstance(node, tirx.Stmt | tvm.ir.Expr):
+        if type(node).__name__ == "Call" and getattr(node.op, "name", "").endswith("call_ffi_kernel"):
+            yield node
+        elif type(node).__name__ not in ("Var", "IntImm", "StringImm", "FloatImm"):
+            for child in _children(node):
+                yield from _calls(child)
+
+
+def _children(node: Any) -> Iterator[Any]:
+    info = node.__tvm_ffi_type_info__
+    while info is not None:
+        for f in info.fields:
+            if f.name not in ("span", "ty", "annotations"):
+                yield getattr(node, f.name, None)
+        info = info.parent_type_info
+
+
+def _launch(call_node: Any) -> Launch:
+    names = [str(n) for n in call_node.attrs["launch_params"]]
+    values = [int(v) if type(v).__name__ == "IntImm" else 0 for v in list(call_node.args)[-len(names) :]]
+    by_name = dict(zip(names, values, strict=True))
+
+    def triple(prefix: str) -> Shape:
+        return tuple(by_name.get(f"{prefix}.{axis}", 1) for axis in "xyz")
+
+    x, y, z = triple("threadIdx")
+    return Launch(
+        function=str(call_node.args[0].value),
+        grid=triple("blockIdx"),
+        cluster=triple("clusterCtaIdx"),
+        threads=x * y * z,
+        dynamic_smem_bytes=by_name.get("tirx.use_dyn_shared_memory", 0),
+    )
+
+
+def _one_line(error: BaseException) -> str:
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text[:400]}" if text else type(error).__name__
+
+
+def _place(kernel: Kernel, error: BaseException) -> str:
+    """Where in the kernel's own file the error came from."""
+    file = kernel.build.__code__.co_filename if hasattr(kernel.build, "__code__") else ""
+    lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == file]
+    return f" at {file}:{lines[-1]}" if lines else ""
