@@ -1,0 +1,102 @@
+"""Two records to a verdict with its reason, or a refusal that names what differs."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from tirx_bench.model import Record, Timing, UsageError
+
+Verdict = Literal["faster", "slower", "same", "inconclusive"]
+# Sessions of one card differ by about this much with nothing changed, so a smaller difference is not one.
+SESSION_FLOOR = 0.01
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """`ratio` is the time of `new` over the time of `old`: below 1 is faster. The interval holds it with 95 % confidence."""
+
+    verdict: Verdict
+    reason: str
+    old_us: float
+    new_us: float
+    ratio: float
+    low: float
+    high: float
+    changed: tuple[str, ...]
+
+
+def compare(old: Record, new: Record) -> Comparison:
+    """Raises `UsageError` naming the fields in which the records are not alike, or that one of them was not timed."""
+    before, after = _timing(old, "first"), _timing(new, "second")
+    if differing := _differences(_conditions(old, before), _conditions(new, after)):
+        raise UsageError("the records are not comparable: " + "; ".join(differing), "measure both under the same conditions")
+    a, b = (t.round_medians_us(r.kernel) for t, r in ((before, old), (after, new)))
+    ratio, low, high = _ratio(a, b)
+    verdict, reason = _verdict(low, high)
+    changed = _differences(_contents(old), _contents(new))
+    return Comparison(
+        verdict, reason, before.median_us(old.kernel), after.median_us(new.kernel), ratio, low, high, tuple(changed)
+    )
+
+
+def _timing(record: Record, which: str) -> Timing:
+    if record.timing is None:
+        raise UsageError(f"the {which} record holds no timing", "records of `run` or `bench` on a GPU do")
+    return record.timing
+
+
+def _conditions(record: Record, timing: Timing) -> dict[str, Any]:
+    """What must be equal: the problem, the card, and how it was timed."""
+    return {
+        "GPU": record.environment.get("gpu"),
+        "GPU UUID": record.environment.get("gpu_uuid"),
+        "kernel": record.kernel,
+        "timer": timing.policy.timer,
+        "cache policy": timing.policy.cache,
+        "input fill": record.verification and record.verification.fill,
+        "input seed": timing.policy.seed,
+        **{f"workload {name}": value for name, value in record.workload.params.items()},
+    }
+
+
+def _contents(record: Record) -> dict[str, Any]:
+    """What may differ and is worth saying: the code, the tunables, the software."""
+    environment = {k: record.environment.get(k) for k in ("driver", "torch", "apache-tvm", "git_commit", "power_limit_w")}
+    return {
+        "code": record.artifact.code_hash[:12],
+        "compiler": record.artifact.compiler,
+        **record.artifact.tunables,
+        **environment,
+    }
+
+
+def _differences(a: dict[str, Any], b: dict[str, Any]) -> list[str]:
+    return [f"{name} {a.get(name)} and {b.get(name)}" for name in {**a, **b} if a.get(name) != b.get(name)]
+
+
+def _ratio(a: tuple[float, ...], b: tuple[float, ...]) -> tuple[float, float, float]:
+    """The ratio of the rounds' geometric means with Welch's 95 % interval on their logarithms."""
+    logs = [[math.log(us) for us in rounds] for rounds in (a, b)]
+    centre = statistics.mean(logs[1]) - statistics.mean(logs[0])
+    if min(map(len, logs)) < 2:
+        return math.exp(centre), 0.0, math.inf
+    from scipy import stats
+
+    interval = stats.ttest_ind(logs[1], logs[0], equal_var=False).confidence_interval(0.95)
+    low, high = float(interval.low), float(interval.high)
+    if math.isnan(low):  # both without any spread
+        low = high = centre
+    return math.exp(centre), math.exp(low), math.exp(high)
+
+
+def _verdict(low: float, high: float) -> tuple[Verdict, str]:
+    if high < 1 - SESSION_FLOOR:
+        return "faster", f"the whole interval is below {1 - SESSION_FLOOR:g}"
+    if low > 1 + SESSION_FLOOR:
+        return "slower", f"the whole interval is above {1 + SESSION_FLOOR:g}"
+    if low >= 1 - SESSION_FLOOR and high <= 1 + SESSION_FLOOR:
+        return "same", f"the whole interval is within {SESSION_FLOOR:.0%} of 1, what two sessions differ by"
+    return "inconclusive", f"the interval crosses {1 - SESSION_FLOOR:g} or {1 + SESSION_FLOOR:g}; more rounds narrow it"

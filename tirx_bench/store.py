@@ -1,0 +1,77 @@
+"""Records and measured peaks as JSON files under the output folder, and back."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from tirx_bench.model import Peak, Record, UsageError
+from tirx_bench.serial import from_plain, to_plain
+
+FORMAT = 1  # 1: first
+
+
+def write_record(record: Record, out: Path) -> Path:
+    """Write a record under `out`/records; its name sorts by time. Raises `UsageError` when it cannot be written."""
+    stamp = re.sub(r"[^0-9T]", "", record.created)
+    label = re.sub(r"[^\w.-]+", "_", f"{record.kernel}-{record.workload.label}")
+    return _write(out.absolute() / "records" / f"{stamp}-{label}-{os.getpid()}.json", {"format": FORMAT, **to_plain(record)})
+
+
+def read_record(path: Path) -> Record:
+    """Raises `UsageError` when the file is absent, cut short, not a record, or of a newer format."""
+    data = _read(path)
+    version = data.pop("format", None) if isinstance(data, dict) else None
+    if not isinstance(version, int):
+        raise UsageError(f"{path} is not a record of tirx-bench")
+    if version > FORMAT:
+        raise UsageError(f"{path} has record format {version}; this version reads up to {FORMAT}", "upgrade tirx-bench")
+    return from_plain(Record, data, str(path))
+
+
+def records(out: Path) -> list[Path]:
+    """The record files under `out`, oldest first."""
+    return sorted((out / "records").glob("*.json"))
+
+
+def write_peak(out: Path, uuid: str, dtype: str, peak: Peak) -> Path:
+    return _write(_peak_path(out, uuid, dtype), to_plain(peak))
+
+
+def read_peak(out: Path, uuid: str, dtype: str) -> Peak | None:
+    """The peak kept for a card; None if there is none, or none that can be read, so that it is measured again."""
+    try:
+        return from_plain(Peak, _read(_peak_path(out, uuid, dtype)))
+    except UsageError:
+        return None
+
+
+def _peak_path(out: Path, uuid: str, dtype: str) -> Path:
+    return out.absolute() / "peaks" / f"{uuid}-{dtype}.json"
+
+
+def _read(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text())
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}") from error
+    except ValueError as error:
+        raise UsageError(f"{path} is cut short or not JSON: {error}") from error
+
+
+def _write(path: Path, data: Any) -> Path:
+    """Complete or absent: written beside its place and renamed."""
+    staging = path.with_suffix(f".{os.getpid()}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            staging.write_text(json.dumps(data, indent=1, allow_nan=False) + "\n")
+            staging.replace(path)
+        finally:
+            staging.unlink(missing_ok=True)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}", "choose another folder with --out") from error
+    return path
