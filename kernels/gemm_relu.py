@@ -1,0 +1,86 @@
+"""C = relu(A @ B.T): bf16 or fp16 in and out, FP32 accumulation, Hopper wgmma. A is (m, k), B is (n, k), C is (m, n).
+
+The ReLU costs no instruction: it is a modifier of the conversion of the accumulators, `cvt.rn.relu`.
+"""
+
+from tirx_bench import Kernel, TimingPolicy, Work, Workload, bench, hopper, script
+from tirx_bench.ops import relu
+
+
+def gemm_workload(label, m, n, k, dtype="bfloat16"):
+    return Workload(label, {"m": m, "n": n, "k": k, "dtype": dtype})
+
+
+WORKLOADS = (
+    gemm_workload("4096", 4096, 4096, 4096),
+    gemm_workload("512", 512, 512, 512),
+    gemm_workload("1024", 1024, 1024, 1024),
+    gemm_workload("2048", 2048, 2048, 2048),
+    gemm_workload("8192", 8192, 8192, 8192),
+    gemm_workload("4096-fp16", 4096, 4096, 4096, "float16"),
+    gemm_workload("4096x14336x4096", 4096, 14336, 4096),
+    gemm_workload("8192x1024x8192", 8192, 1024, 8192),
+    gemm_workload("1000x1032x520", 1000, 1032, 520),
+)
+
+
+def build(m, n, k, dtype, bn, stages, group, sms):
+    return hopper.gemm(m, n, k, dtype, relu=True, bn=bn, stages=stages, group=group, sms=sms)
+
+
+def inputs(m, n, k, dtype, rng):
+    return {"a": rng.normal((m, k), dtype), "b": rng.normal((n, k), dtype)}
+
+
+def outputs(m, n, dtype):
+    return {"c": ((m, n), dtype)}
+
+
+def reference(a, b):
+    return {"c": relu(a @ b.T)}
+
+
+def work(m, n, k, dtype):
+    return Work(flops=2 * m * n * k, bytes=2 * (m * k + n * k + m * n), dtype=dtype)
+
+
+def mm_then_clamp(a, b, c):
+    import torch
+
+    def call():
+        torch.mm(a, b.T, out=c)
+        c.clamp_min_(0)
+
+    return call
+
+
+def cublaslt_relu(a, b, c):
+    """cuBLASLt's own ReLU epilogue, which PyTorch reaches only with a bias: here a vector of zeros."""
+    import torch
+
+    bias = torch.zeros(c.shape[1], dtype=c.dtype, device=c.device)
+    return lambda: torch._addmm_activation(bias, a, b.T, use_gelu=False, out=c)
+
+
+KERNEL = Kernel(
+    name="gemm_relu",
+    archs=("sm_90a",),
+    workloads=WORKLOADS,
+    build=build,
+    inputs=inputs,
+    outputs=outputs,
+    reference=reference,
+    tolerance=hopper.tolerance,
+    work=work,
+    baselines={"torch.mm + clamp_min": mm_then_clamp, "cuBLASLt ReLU epilogue": cublaslt_relu},
+    tunables=hopper.TUNABLES,
+    constraints=hopper.CONSTRAINTS,
+)
+
+
+def run_bench(workload="4096", **policy):
+    return bench(KERNEL, workload, TimingPolicy(**policy))
+
+
+if __name__ == "__main__":
+    script(run_bench)
