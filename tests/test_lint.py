@@ -65,9 +65,7 @@ def test_findings_are_on_the_marked_lines_and_nowhere_else(kernels, name):
 def test_inlined_event_is_placed_where_it_is_written_with_its_call_sites(kernels):
     (found,) = lint({"main": kernels.inlined})
     assert (found.rule, found.place.line) == ("IK002", line_of("# never popped"))
-    assert found.witness == tuple(
-        f"inlined at {KERNELS}:{line_of(text)}:5" for text in ("# the inner call", "# the outer call")
-    )
+    assert found.witness == tuple(f"inlined at {KERNELS}:{line_of(text)}:5" for text in ("# the inner call", "# the outer call"))
 
 
 def test_names_are_counted_over_all_kernels_of_the_module(kernels):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tirx_bench.model import Peak, Resources, UsageError, unknown
 
 KIB = 1024
+MAX_THREADS = 1024  # of a block, on every architecture
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,7 @@ class Multiprocessor:
     register_unit: int = 256  # registers are given to a warp in this unit
     smem_unit: int = 128
     block_reserved_smem_bytes: int = KIB
+    barriers: int = 0  # named barriers that the blocks share; 0 where they set no limit
     schedulers: int = 4  # warps are given registers evenly over the schedulers
 
 
@@ -29,10 +31,10 @@ MULTIPROCESSORS = {
     "80": Multiprocessor(warps=64, blocks=32, smem_bytes=164 * KIB, block_smem_bytes=163 * KIB),
     "86": Multiprocessor(warps=48, blocks=16, smem_bytes=100 * KIB, block_smem_bytes=99 * KIB),
     "89": Multiprocessor(warps=48, blocks=24, smem_bytes=100 * KIB, block_smem_bytes=99 * KIB),
-    "90": Multiprocessor(warps=64, blocks=32, smem_bytes=228 * KIB, block_smem_bytes=227 * KIB),
-    "100": Multiprocessor(warps=64, blocks=32, smem_bytes=228 * KIB, block_smem_bytes=227 * KIB),
-    "103": Multiprocessor(warps=64, blocks=32, smem_bytes=228 * KIB, block_smem_bytes=227 * KIB),
-    "120": Multiprocessor(warps=48, blocks=24, smem_bytes=100 * KIB, block_smem_bytes=99 * KIB),
+    "90": Multiprocessor(warps=64, blocks=32, smem_bytes=228 * KIB, block_smem_bytes=227 * KIB, barriers=64),
+    "100": Multiprocessor(warps=64, blocks=32, smem_bytes=228 * KIB, block_smem_bytes=227 * KIB, barriers=64),
+    "103": Multiprocessor(warps=64, blocks=32, smem_bytes=228 * KIB, block_smem_bytes=227 * KIB, barriers=64),
+    "120": Multiprocessor(warps=48, blocks=24, smem_bytes=100 * KIB, block_smem_bytes=99 * KIB, barriers=24),
 }
 
 
@@ -75,9 +77,11 @@ def occupancy(resources: Resources, arch: str) -> Occupancy | None:
     limits = {
         "registers": by_registers,
         "shared memory": sm.smem_bytes // smem,
-        "warps": sm.warps // warps,
+        "warps": sm.warps // warps if resources.threads <= MAX_THREADS else 0,
         "blocks": sm.blocks,
     }
+    if sm.barriers and resources.barriers > 1:
+        limits["barriers"] = sm.barriers // resources.barriers
     blocks = min(limits.values())
     return Occupancy(blocks, blocks * warps, sm.warps, limits)
 

@@ -16,6 +16,7 @@ from tirx_bench.compile.nvrtc import Nvrtc
 from tirx_bench.compile.ptxas import findings, resources
 from tirx_bench.hardware import capability
 from tirx_bench.model import Artifact, FailedError, Kernel, Params, UsageError, Workload, unknown
+from tirx_bench.serial import to_plain
 from tirx_bench.tools import code_variables, need_tool, run
 
 __all__ = ["COMPILERS", "build_functions", "check_request", "compile_functions", "compile_module", "read"]
@@ -53,7 +54,10 @@ def compile_functions(
     variables = code_variables()
     lowered = lower(functions, arch)
     program = COMPILERS[compiler](arch, flags, variables)
-    key = json.dumps([lowered.cuda, program.name, program.version, program.options, variables])
+    tunables = {**kernel.tunables, **tunables}
+    # The problem too: another one may give the same text with another grid, and the manifest holds both.
+    request = to_plain([workload, tunables, lowered.launches, variables])
+    key = json.dumps([lowered.cuda, program.name, program.version, program.options, request])
     folder = out.absolute() / kernel.name / hashlib.sha256(key.encode()).hexdigest()[:16]
     try:
         if folder.exists() and not damage(folder):
@@ -71,7 +75,7 @@ def _build(
     staging: Path, final: Path, lowered: Lowered, program: Nvcc | Nvrtc, kernel: Kernel, workload: Workload,
     tunables: Params, arch: str, variables: Mapping[str, str],
 ) -> None:  # fmt: skip
-    (staging / "kernel.cu").write_text(lowered.cuda)
+    (staging / "kernel.cu").write_bytes(lowered.cuda.encode())
     output = program.build(staging, final)
     (staging / "ptxas.txt").write_text(output)
     (staging / "kernel.sass").write_text(_disassemble(staging / "kernel.cubin"))
@@ -80,14 +84,14 @@ def _build(
         folder=str(final),
         kernel=kernel.name,
         workload=workload,
-        tunables={**kernel.tunables, **tunables},
+        tunables=tunables,
         arch=arch,
         compiler=program.version,
         command=tuple(program.command()),
         source_sha256=hashlib.sha256(lowered.cuda.encode()).hexdigest(),
         code_hash=code_hash((staging / "kernel.cubin").read_bytes()),
         resources=taken,
-        findings=findings(output, lowered.cuda, arch, taken),
+        findings=findings(output, (staging / "kernel.ptx").read_text(), arch, taken),
         environment=variables,
         instrumented=lowered.instrumented,
     )

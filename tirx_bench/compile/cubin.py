@@ -16,14 +16,17 @@ def code_hash(cubin: bytes) -> str:
     Not over the file: with line information a build's folder and the source's time stamp are in .debug_line, so the same
     source built in two folders gives two files with one code.
     """
-    from elftools.common.exceptions import ELFError
     from elftools.elf.elffile import ELFFile
 
     digest = hashlib.sha256()
     try:
-        sections = [(s.name, s.data()) for s in ELFFile(io.BytesIO(cubin)).iter_sections() if s.name.startswith(CODE_SECTIONS)]
-    except (ELFError, OSError) as error:
+        elf = ELFFile(io.BytesIO(cubin))
+        sections = [(s.name, s.data()) for s in elf.iter_sections() if s.name.startswith(CODE_SECTIONS)]
+    except Exception as error:  # whatever the parser meets in bytes that may be anything
         raise UsageError(f"not a cubin: {error or 'it is cut short'}") from error
+    # The program headers, which the loader needs and the sections do not, are the last thing in the file.
+    if len(cubin) < elf["e_phoff"] + elf["e_phnum"] * elf["e_phentsize"]:
+        raise UsageError("not a cubin: it is cut short")
     if not any(name.startswith(".text") for name, _ in sections):
         raise UsageError("not a cubin: it holds no code")
     for name, data in sorted(sections):

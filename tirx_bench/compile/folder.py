@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import hashlib
 import json
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from tirx_bench.compile.cubin import code_hash
@@ -19,7 +22,10 @@ FILES = ("kernel.cu", "kernel.ptx", "kernel.cubin", "kernel.sass", "ptxas.txt", 
 
 
 def read(folder: Path) -> Artifact:
-    """The artifact that a folder holds. Raises `UsageError` if a file is missing, cut short or not the one that was built."""
+    """The artifact that a folder holds. Raises `UsageError` if it is not complete, or its source or code is not its manifest's.
+
+    `folder` of the artifact is where it lies now, which is not where it was built when it was moved or copied.
+    """
     if missing := [name for name in FILES if not (folder / name).is_file()]:
         raise UsageError(f"{folder} is not a complete artifact: {', '.join(missing)} missing", "compile it again")
     manifest = folder / "manifest.json"
@@ -29,10 +35,19 @@ def read(folder: Path) -> Artifact:
         raise UsageError(f"{manifest} is cut short or not JSON: {error}", "compile it again") from error
     if not isinstance(data, dict) or data.pop("format", None) != FORMAT:
         raise UsageError(f"{manifest} is not of format {FORMAT}", "compile it again with this version")
-    artifact = from_plain(Artifact, data, str(manifest))
-    if code_hash((folder / "kernel.cubin").read_bytes()) != artifact.code_hash:
+    try:
+        artifact = from_plain(Artifact, data, str(manifest))
+    except UsageError as error:
+        raise UsageError(error.message, "compile it again") from error
+    try:
+        code = code_hash((folder / "kernel.cubin").read_bytes())
+    except UsageError as error:
+        raise UsageError(f"{folder}/kernel.cubin is {error.message}", "compile it again") from error
+    if code != artifact.code_hash:
         raise UsageError(f"{folder}/kernel.cubin is not the one that its manifest describes", "compile it again")
-    return artifact
+    if hashlib.sha256((folder / "kernel.cu").read_bytes()).hexdigest() != artifact.source_sha256:
+        raise UsageError(f"{folder}/kernel.cu is not the text that was compiled", "compile it again")
+    return replace(artifact, folder=str(folder.absolute()))
 
 
 def write_manifest(folder: Path, artifact: Artifact) -> None:
@@ -68,15 +83,26 @@ def staged(final: Path) -> Iterator[Path]:
 
 def _publish(staging: Path, final: Path) -> None:
     staging.chmod(0o755)  # mkdtemp makes it private
-    if damage(final):
-        aside = staging.with_suffix(".damaged")
-        with contextlib.suppress(FileNotFoundError):  # another process may be mending the same folder
+    with _alone_in(final.parent):  # another process may be mending the same folder
+        if damage(final):
+            aside = staging.with_suffix(".damaged")
             final.rename(aside)
-        shutil.rmtree(aside, ignore_errors=True)
+            shutil.rmtree(aside, ignore_errors=True)
+        try:
+            staging.rename(final)
+        except OSError:
+            read(final)  # another process published the same content first
+
+
+@contextlib.contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    handle = os.open(folder, os.O_RDONLY)
     try:
-        staging.rename(final)
-    except OSError:
-        read(final)  # another process published the same content first
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 def _sweep(parent: Path) -> None:

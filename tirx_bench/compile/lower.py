@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import inspect
 import traceback
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -35,12 +37,13 @@ class Lowered:
 
 
 def build_functions(kernel: Kernel, params: Params) -> dict[str, Any]:
-    """The kernel's PrimFuncs by name; a single one is called main.
+    """The kernel's PrimFuncs by name, in launch order; a single one is called main.
 
     Raises `FailedError` naming the line of the kernel's file when its build raises.
     """
     try:
-        built = call(kernel.build, params)
+        with _remembered_frames():
+            built = call(kernel.build, params)
     except WorkbenchError:
         raise
     except Exception as error:
@@ -51,7 +54,32 @@ def build_functions(kernel: Kernel, params: Params) -> dict[str, Any]:
     for name, function in functions.items():
         if type(function).__name__ != "PrimFunc":
             raise UsageError(f"{kernel.name}: build gives a {type(function).__name__} for {name!r}, not a PrimFunc")
-    return functions
+    return {name: functions[name] for name in kernel.launch or functions}
+
+
+@contextlib.contextmanager
+def _remembered_frames() -> Iterator[None]:
+    """Let `inspect` remember what it found out about a place in the code.
+
+    TVM's parser walks the whole Python stack dozens of times, and for every frame of every walk `inspect` searches the
+    loaded modules and the source: half of the time that a GEMM takes to build.
+    """
+    look = inspect.getframeinfo
+    known: dict[tuple[int, int, int], tuple[inspect.Traceback, Any]] = {}
+
+    def getframeinfo(frame: Any, context: int = 1) -> inspect.Traceback:
+        if not inspect.isframe(frame):
+            return look(frame, context)
+        place = (id(frame.f_code), frame.f_lasti, context)  # the code's own hash would cost what this saves
+        if place not in known:
+            known[place] = look(frame, context), frame.f_code  # kept, so that the id stays its own
+        return known[place][0]
+
+    inspect.getframeinfo = getframeinfo
+    try:
+        yield
+    finally:
+        inspect.getframeinfo = look
 
 
 def compile_module(functions: Mapping[str, Any], arch: str, instruments: tuple[Any, ...] = ()) -> Any:
@@ -83,6 +111,10 @@ def lower(functions: Mapping[str, Any], arch: str) -> Lowered:
     # With a driver, tvm.compile would hand the text to the device compiler at once; this variable keeps it as text.
     with scoped_variable("TVM_COMPILE_FORCE_FALLBACK", "1"):
         executable = compile_module(functions, arch, (AfterSplit(),))
+    if not executable.mod.imports:
+        raise FailedError(
+            f"TVM made no code for the device from {', '.join(functions)}", "begin the kernel with T.device_entry()"
+        )
     launches = tuple(_launch(c) for m in split for f in m.functions.values() for c in _calls(f.body))
     return Lowered(executable.mod.imports[0].inspect_source("cuda"), launches)
 
@@ -138,6 +170,7 @@ def _one_line(error: BaseException) -> str:
 
 def _place(kernel: Kernel, error: BaseException) -> str:
     """Where in the kernel's own file the error came from."""
-    file = kernel.build.__code__.co_filename if hasattr(kernel.build, "__code__") else ""
+    build = inspect.unwrap(kernel.build)  # the catalog wraps what a file defines
+    file = build.__code__.co_filename if hasattr(build, "__code__") else ""
     lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == file]
     return f" at {file}:{lines[-1]}" if lines else ""

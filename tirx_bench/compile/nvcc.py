@@ -63,12 +63,17 @@ class Nvcc:
         """
         front = self._run(folder, "-ptx", "kernel.cu", "kernel.ptx")
         ptx = folder / "kernel.ptx"
-        ptx.write_text(ptx.read_text().replace(str(folder), str(final)))
+        text = ptx.read_text()
+        for place in (folder.resolve(), folder):  # nvcc names the real folder also when it got a link
+            text = text.replace(str(place), str(final))
+        ptx.write_text(text)
         return front + self._run(folder, "-cubin", "kernel.ptx", "kernel.cubin")
 
     def _run(self, folder: Path, kind: str, source: str, target: str) -> str:
-        done = run([str(self.nvcc), kind, *self.options, "-o", target, source], cwd=folder)
-        return checked(done, self.version)
+        output = checked(run([str(self.nvcc), kind, *self.options, "-o", target, source], cwd=folder), self.version)
+        if not (folder / target).is_file():
+            raise FailedError(f"{self.version} ended well and wrote no {target}", "take back the --flag that changes its output")
+        return output
 
 
 def checked(done: Completed, compiler: str) -> str:

@@ -37,6 +37,8 @@ struct alignas(64) CUtensorMap_st { unsigned long long opaque[16]; };
 typedef struct CUtensorMap_st CUtensorMap;
 """
 HEADERS = {b"tirx_prelude.h": PRELUDE, b"cuda.h": b""}
+# runpy warns of a module that its package has imported already; the warning would stand among the compiler's notes.
+CHILD = (sys.executable, "-W", "ignore::RuntimeWarning:runpy", "-m", "tirx_bench.compile.nvrtc")
 
 
 class Nvrtc:
@@ -57,7 +59,7 @@ class Nvrtc:
             *(f"--ptxas-options={o}" for o in ptxas_options(variables)),
             "-lineinfo",
             "--pre-include=tirx_prelude.h",
-            "-diag-suppress=177,550,1046",
+            "-diag-suppress=177,550,1046,1444",
             *shlex.split(variables.get("TVM_CUDA_NVRTC_EXTRA_OPTS", "")),
             *flags,
         ]
@@ -66,13 +68,12 @@ class Nvrtc:
         self.version = f"nvrtc {major.value}.{minor.value}"
 
     def command(self) -> list[str]:
-        return [sys.executable, "-m", "tirx_bench.compile.nvrtc", "kernel.cu", "kernel.cu", *self.options]
+        return [*CHILD, "kernel.cu", "kernel.cu", *self.options]
 
     def build(self, folder: Path, final: Path) -> str:
         """Write kernel.ptx and kernel.cubin beside kernel.cu in `folder`; line tables name `final`. Returns the output."""
         name = str(final / "kernel.cu")
-        argv = [sys.executable, "-m", "tirx_bench.compile.nvrtc", "kernel.cu", name, *self.options]
-        return checked(run(argv, cwd=folder), self.version)
+        return checked(run([*CHILD, "kernel.cu", name, *self.options], cwd=folder), self.version)
 
 
 def find_library() -> Path:

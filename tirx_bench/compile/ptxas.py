@@ -15,13 +15,13 @@ PROPERTIES = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d
 USED = re.compile(r"Used (\d+) registers(?:, used (\d+) barriers)?(.*)")
 STATIC_SMEM = re.compile(r"(\d+) bytes smem")
 NOTE = re.compile(r"\((C75\d\d)\)\s*(.+)")
-LOCAL = re.compile(r"Local memory used for function '(\w+)'.*?(\d+) bytes")
+ENTRY_PTX = re.compile(r"\.entry (\w+)\(")
 SETMAXNREG = re.compile(r"setmaxnreg\.(inc|dec)\.sync\.aligned\.u32 (\d+)")
 
 # Source: the notes' own texts, seen with ptxas 13.0.
 NOTES = {
     "C7508": "setmaxnreg was ignored: ptxas knows no register cap at entry; give launch bounds with one block per SM",
-    "C7511": "wgmma instructions are serialised: an accumulator is touched between the MMA and its wait",
+    "C7511": "wgmma instructions are serialised, so no MMA overlaps the next; ptxas gives the reason",
     "C7517": "ptxas had to insert a wgmma wait: one is missing before the accumulators are read",
     "C7519": "ptxas had to insert a wgmma fence: one is missing before the first MMA",
 }
@@ -69,13 +69,17 @@ def resources(output: str, launches: Sequence[Launch]) -> tuple[Resources, ...]:
     )  # fmt: skip
 
 
-def findings(output: str, cuda: str, arch: str, functions: Sequence[Resources]) -> tuple[Finding, ...]:
+def findings(output: str, ptx: str, arch: str, functions: Sequence[Resources]) -> tuple[Finding, ...]:
     found = [_note(code, text) for code, text in dict.fromkeys(NOTE.findall(output))]
+    _, *parts = ENTRY_PTX.split(ptx)
+    bodies = dict(zip(parts[::2], parts[1::2], strict=True))
     for function in functions:
         found += _memory(function, arch)
-        found += _register_pool(function, cuda)
+        if "'setmaxnreg' ignored" not in output:
+            found += _register_pool(function, bodies.get(function.function, ""))
     if not arch.endswith("a") and int(capability(arch)) >= 90:
-        message = f"{arch} leaves out the architecture's own instructions (wgmma, setmaxnreg, tcgen05): {arch}a has them"
+        own = f"sm_{capability(arch)}a"
+        message = f"{arch} leaves out the architecture's own instructions (wgmma, setmaxnreg, tcgen05): {own} has them"
         found.append(Finding("TARGET", "warning", message))
     return tuple(found)
 
@@ -99,9 +103,9 @@ def _memory(function: Resources, arch: str) -> list[Finding]:
     return found
 
 
-def _register_pool(function: Resources, cuda: str) -> list[Finding]:
+def _register_pool(function: Resources, body: str) -> list[Finding]:
     """setmaxnreg takes registers from the block's pool; an `inc` that the pool cannot serve waits for ever."""
-    values = {kind: [int(n) for k, n in SETMAXNREG.findall(cuda) if k == kind] for kind in ("inc", "dec")}
+    values = {kind: [int(n) for k, n in SETMAXNREG.findall(body) if k == kind] for kind in ("inc", "dec")}
     groups = function.threads // 128
     if not values["inc"] or not groups:
         return []

@@ -28,20 +28,26 @@ def serving(artifact: Artifact) -> Iterator[None]:
     assert tvm.support.nvcc  # registers the hook that is restored below
     before = tvm_ffi.get_global_func(NAME)
     served: list[str] = []
+    refused: list[FailedError] = []
 
     def answer(code: str) -> bytes:
         digest = hashlib.sha256(code.encode()).hexdigest()
         if digest != artifact.source_sha256:
-            raise FailedError(
+            refused.append(FailedError(
                 f"TVM generated another CUDA text ({digest[:12]}) than the artifact's ({artifact.source_sha256[:12]})",
                 "the build does not give the same PrimFunc twice, or TVM changed since: compile again",
-            )
+            ))  # fmt: skip
+            raise refused[0]
         served.append(digest)
         return Path(artifact.folder, "kernel.cubin").read_bytes()
 
     tvm_ffi.register_global_func(NAME, answer, override=True)
     try:
         yield
+    except Exception as error:
+        if refused:  # TVM makes an error of its own of what its callback raises
+            raise refused[0] from error
+        raise
     finally:
         tvm_ffi.register_global_func(NAME, before, override=True)
     if not served:

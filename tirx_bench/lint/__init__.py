@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ..model import Finding
-from . import names, walk
-from .stack import PushPop
-from .tokens import StartEnd
-from .tree import Block
+from tirx_bench.lint import names, walk
+from tirx_bench.lint.stack import PushPop
+from tirx_bench.lint.tokens import StartEnd
+from tirx_bench.lint.tree import Block
+from tirx_bench.model import Finding
 
 if TYPE_CHECKING:
     from tvm.tirx import PrimFunc
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def lint(functions: Mapping[str, PrimFunc]) -> tuple[Finding, ...]:
     """Findings over the kernels of one CUDA module, by name; in the order of their places."""
-    from .front import read
+    from tirx_bench.lint.front import read
 
     return lint_blocks({name: read(function) for name, function in functions.items()})
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..model import Place
-from .tree import Block, Branch, Event, Jump, Loop, Site, TokenStore
+from tirx_bench.lint.tree import Block, Branch, Event, Jump, Loop, Site, TokenStore
+from tirx_bench.model import Place
 
 if TYPE_CHECKING:
     from tvm.tirx import PrimFunc

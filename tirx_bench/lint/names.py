@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from ..model import Finding
-from .tree import Block, Leaf, Site, TokenStore, error, finding, leaves
+from tirx_bench.lint.tree import Block, Leaf, Site, TokenStore, error, finding, leaves
+from tirx_bench.model import Finding
 
 NAME_BYTES = 32
 NATIVE_NAMES = 30  # 5-bit event ids, without 0 and the shared id of pop
@@ -134,9 +134,7 @@ def _count(declared: Mapping[str, Declared]) -> Iterator[Finding]:
         message = f"{len(sites)} distinct event names in one module; TVM takes at most {EXTENDED_NAMES}"
         yield error("IK032", message, sites[EXTENDED_NAMES])
     elif len(sites) > NATIVE_NAMES:
-        message = (
-            f"{len(sites)} distinct event names in one module: more than {NATIVE_NAMES} switch it to extended records"
-        )
+        message = f"{len(sites)} distinct event names in one module: more than {NATIVE_NAMES} switch it to extended records"
         yield finding("IK032", "warning", message, sites[NATIVE_NAMES], "every record of every kernel in it grows")
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ..model import Finding
-from .tree import Event, Leaf, error
+from tirx_bench.lint.tree import Event, Leaf, error
+from tirx_bench.model import Finding
 
 Stack = tuple[Event, ...]
 

@@ -8,9 +8,9 @@ from collections import Counter
 from dataclasses import dataclass
 from enum import Enum
 
-from ..model import Finding
-from .tree import Event, Leaf, Site, TokenStore, error
-from .walk import Undecided
+from tirx_bench.lint.tree import Event, Leaf, Site, TokenStore, error
+from tirx_bench.lint.walk import Undecided
+from tirx_bench.model import Finding
 
 
 class Held(Enum):

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from ..model import Finding, Place, Severity
+from tirx_bench.model import Finding, Place, Severity
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from functools import reduce
 from typing import Generic, Protocol, TypeVar
 
-from ..model import Finding
-from .tree import Block, Branch, Jump, Leaf, Loop, Node, Site, finding, jumps_out
+from tirx_bench.lint.tree import Block, Branch, Jump, Leaf, Loop, Node, Site, finding, jumps_out
+from tirx_bench.model import Finding
 
 S = TypeVar("S")
 STEP_LIMIT = 10_000
