@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import errno
+import gc
 import json
 import signal
 import sys
@@ -29,17 +31,27 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise UsageError(message, f"{self.prog} --help")
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        # argparse hands a command's unknown options up to the program's parser, which does not know the near ones.
+        parsed, extra = super().parse_known_args(args, namespace)
+        if extra and extra[0].startswith("-"):
+            raise unknown(f"option of {self.prog}", extra[0].partition("=")[0], self._option_string_actions)
+        if extra:
+            raise UsageError(f"{self.prog} has no use for {' '.join(extra)!r}", f"{self.prog} --help")
+        return parsed, extra
+
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
             raise unknown(action.dest, str(value), map(str, action.choices))
 
 
 def parser() -> Parser:
-    main = Parser(prog="tirx-bench", description="A development workbench for TVM/TIRx GPU kernels.")
+    # No abbreviations: a new option must not change what an old script's means.
+    main = Parser(prog="tirx-bench", description="A development workbench for TVM/TIRx GPU kernels.", allow_abbrev=False)
     main.add_argument("--version", action="version", version=__version__)
     commands = main.add_subparsers(dest="command", metavar="command", required=True, parser_class=Parser)
     for name, (_, text, options) in COMMANDS.items():
-        sub = commands.add_parser(name, help=text, description=text)
+        sub = commands.add_parser(name, help=text, description=text, allow_abbrev=False)
         sub.add_argument("--json", action="store_true", help="the same values as JSON")
         for add in options:
             add(sub)
@@ -353,23 +365,32 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def guarded(work: Callable[[], int], as_json: bool) -> int:
     """Run `work` and turn what it raises into one message and the exit code. Anything unforeseen is a bug of ours."""
-    signal.signal(signal.SIGTERM, _terminated)  # so that half-written folders are removed
+    for number in (signal.SIGTERM, signal.SIGHUP):  # so that half-written folders and the GPU process do not stay
+        if signal.getsignal(number) is signal.SIG_DFL:  # nohup ignores SIGHUP
+            signal.signal(number, _terminated)
     try:
-        code = work()
-        sys.stdout.flush()
+        try:
+            code = work()
+        except WorkbenchError as error:
+            if as_json:
+                print(json.dumps(_error_plain(error), indent=1))
+            _report(error)
+            code = error.exit_code
+        if sys.stdout is not None:  # as under `>&-`
+            sys.stdout.flush()
         return code
-    except WorkbenchError as error:
-        if as_json:
-            print(json.dumps(_error_plain(error), indent=1))
-        _report(error)
-        return error.exit_code
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:  # the reader went away, as `head` does
         sys.stdout = None
         return 0
-    except Exception:
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            sys.stdout = None  # it may hold text that cannot be written
+            full = UsageError(f"cannot write {error.filename or 'the output'}: {error.strerror}", "make room there")
+            _report(full)
+            return full.exit_code
         traceback.print_exc()
         print("\nthis is a bug of tirx-bench, not of your kernel; please report it with the lines above", file=sys.stderr)
         return FailedError.exit_code
@@ -397,4 +418,5 @@ def _report(error: WorkbenchError) -> None:
 
 
 def console() -> NoReturn:
+    gc.disable()  # a command is short, and collecting costs it 0.2 s while TVM loads
     sys.exit(main())

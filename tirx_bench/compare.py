@@ -68,7 +68,7 @@ def _contents(record: Record) -> dict[str, Any]:
     return {
         "code": record.artifact.code_hash[:12],
         "compiler": record.artifact.compiler,
-        **record.artifact.tunables,
+        **{f"tunable {name}": value for name, value in record.artifact.tunables.items()},
         **environment,
     }
 
@@ -83,13 +83,15 @@ def _ratio(a: tuple[float, ...], b: tuple[float, ...]) -> tuple[float, float, fl
     centre = statistics.mean(logs[1]) - statistics.mean(logs[0])
     if min(map(len, logs)) < 2:
         return math.exp(centre), 0.0, math.inf
-    from scipy import stats
+    from scipy.special import stdtrit  # Student's t; scipy.stats would take seconds to load
 
-    interval = stats.ttest_ind(logs[1], logs[0], equal_var=False).confidence_interval(0.95)
-    low, high = float(interval.low), float(interval.high)
-    if math.isnan(low):  # both without any spread
-        low = high = centre
-    return math.exp(centre), math.exp(low), math.exp(high)
+    parts = [statistics.variance(values) / len(values) for values in logs]
+    total = sum(parts)
+    half = 0.0
+    if total:  # a timer's steps can be coarser than the spread
+        freedom = total**2 / sum(part**2 / (len(values) - 1) for part, values in zip(parts, logs, strict=True))
+        half = float(stdtrit(freedom, 0.975)) * math.sqrt(total)
+    return math.exp(centre), math.exp(centre - half), math.exp(centre + half)
 
 
 def _verdict(low: float, high: float) -> tuple[Verdict, str]:

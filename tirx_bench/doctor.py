@@ -7,7 +7,7 @@ import sys
 from dataclasses import dataclass
 
 from tirx_bench.device import absent, present_arch
-from tirx_bench.model import MissingError, UsageError
+from tirx_bench.model import MissingError, unknown
 from tirx_bench.tools import find_tool, host_compiler, tool_version
 from tirx_bench.tools.environment import package_version
 
@@ -107,7 +107,7 @@ def missing(command: str, rows: tuple[Row, ...]) -> list[Row]:
 def require(command: str, rows: tuple[Row, ...]) -> None:
     """Raise `MissingError` with what to do when `command` cannot work here."""
     if command not in NEEDS:
-        raise UsageError(f"doctor does not know the command {command!r}", f"known: {', '.join(NEEDS)}")
+        raise unknown("command", command, NEEDS)
     if lacking := missing(command, rows):
         raise MissingError(
             f"{command} cannot work here: {', '.join(row.name for row in lacking)} missing",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +16,7 @@ def bench(kernel: Kernel, workload: str | None = None, policy: TimingPolicy | No
     """
     from tirx_bench.pipeline import Job, run_job
 
-    spec = f"{kernel.build.__code__.co_filename}:{kernel.name}"
+    spec = f"{inspect.getfile(inspect.unwrap(kernel.build))}:{kernel.name}"
     record, _ = run_job(Job(spec, workload=workload, policy=policy or TimingPolicy(), **options))
     return record
 

@@ -8,16 +8,17 @@ import re
 from pathlib import Path
 from typing import Any
 
-from tirx_bench.model import Peak, Record, UsageError
+from tirx_bench.model import Peak, Record, UsageError, WorkbenchError
 from tirx_bench.serial import from_plain, to_plain
 
 FORMAT = 1  # 1: first
+LONGEST_LABEL = 150  # file systems take names of 255 bytes
 
 
 def write_record(record: Record, out: Path) -> Path:
     """Write a record under `out`/records; its name sorts by time. Raises `UsageError` when it cannot be written."""
     stamp = re.sub(r"[^0-9T]", "", record.created)
-    label = re.sub(r"[^\w.-]+", "_", f"{record.kernel}-{record.workload.label}")
+    label = re.sub(r"[^\w.-]+", "_", f"{record.kernel}-{record.workload.label}", flags=re.ASCII)[:LONGEST_LABEL]
     return _write(out.absolute() / "records" / f"{stamp}-{label}-{os.getpid()}.json", {"format": FORMAT, **to_plain(record)})
 
 
@@ -29,7 +30,10 @@ def read_record(path: Path) -> Record:
         raise UsageError(f"{path} is not a record of tirx-bench")
     if version > FORMAT:
         raise UsageError(f"{path} has record format {version}; this version reads up to {FORMAT}", "upgrade tirx-bench")
-    return from_plain(Record, data, str(path))
+    try:
+        return from_plain(Record, data, str(path))
+    except WorkbenchError as error:  # a value that does not construct knows no file
+        raise UsageError(error.message if str(path) in error.message else f"{path}: {error.message}", error.hint) from error
 
 
 def records(out: Path) -> list[Path]:
@@ -58,7 +62,7 @@ def _read(path: Path) -> Any:
         return json.loads(path.read_text())
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"{path} is cut short or not JSON: {error}") from error
 
 

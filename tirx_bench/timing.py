@@ -62,4 +62,4 @@ def _estimate_us(call: Call, policy: TimingPolicy, device: Device, before: Call)
 
 def _bounded(calls: float) -> int:
     low, high = CALLS_PER_BLOCK
-    return min(max(math.ceil(calls), low), high)
+    return math.ceil(min(max(calls, low), high))

@@ -46,7 +46,7 @@ def prepare(kernel: Kernel, params: Params, device: Device, seed: int) -> Case:
     inputs = dict(call(kernel.inputs, {**params, "rng": rng}))
     fill = ", ".join(dict.fromkeys(rng.drawn))
     how = device.exact_reference()
-    widened = {name: device.widen(array) for name, array in inputs.items()}
+    widened = {name: _widened_copy(array, device) for name, array in inputs.items()}
     expected = {name: device.widen(array) for name, array in call(kernel.reference, {**params, **widened}).items()}
     working = {name: device.copy(inputs[name]) for name in kernel.inplace}
     outputs = fresh(kernel.outputs, params, device)
@@ -55,6 +55,12 @@ def prepare(kernel: Kernel, params: Params, device: Device, seed: int) -> Case:
         raise UsageError(f"{kernel.name}: reference gives {sorted(expected)} and outputs {sorted(outputs)}")
     workspace = fresh(kernel.workspace, params, device) if kernel.workspace else {}
     return Case(kernel, params, seed, fill, inputs, outputs, workspace, working, expected, how)
+
+
+def _widened_copy(array: Any, device: Device) -> Any:
+    """In FP32 and in memory of its own, so that a kernel that overwrites an input cannot change what is expected."""
+    wide = device.widen(array)
+    return device.copy(wide) if wide is array else wide
 
 
 def fresh(shapes: Callable[..., Mapping[str, Any]], params: Params, device: Device) -> Buffers:
@@ -73,8 +79,11 @@ def compare(case: Case, outputs: Buffers, device: Device) -> Verification:
     declared = call(case.kernel.outputs, case.params)
     tolerance = case.kernel.tolerance_for(case.params)
     checks = []
-    for name, actual in outputs.items():
-        shape, dtype = declared[name]
+    for name, (shape, dtype) in declared.items():
+        if (actual := outputs.get(name)) is None:
+            missing = OutputCheck(name, tuple(shape), dtype, None, None, None, (), None, None, 0, tolerance, "is missing")
+            checks.append(missing)
+            continue
         problem = _form(actual, tuple(shape), dtype, device)
         checks.append(_check(name, actual, case.expected[name], tolerance, device, problem))
     return Verification(tuple(checks), case.seed, case.fill, case.reference)
@@ -83,7 +92,7 @@ def compare(case: Case, outputs: Buffers, device: Device) -> Verification:
 def _form(actual: Any, shape: tuple[int, ...], dtype: str, device: Device) -> str:
     if tuple(actual.shape) != shape or device.dtype_of(actual) != dtype:
         return f"is {device.dtype_of(actual)} {tuple(actual.shape)} instead of {dtype} {shape}"
-    return ""
+    return "" if math.prod(shape) else "has no elements, so nothing was checked"
 
 
 def _check(name: str, actual: Any, expected: Any, tolerance: Tolerance, device: Device, problem: str) -> OutputCheck:
@@ -108,7 +117,7 @@ def _check(name: str, actual: Any, expected: Any, tolerance: Tolerance, device: 
         dtype=device.dtype_of(actual),
         max_abs_error=_finite(float(error.max())),
         max_rel_error=_finite(float(relative.max())),
-        rms_rel_error=_finite(rms / norm) if norm else None,
+        rms_rel_error=_finite(rms / norm) if 0 < norm < math.inf else None,
         worst_index=index,
         worst_actual=_finite(float(y[index])),
         worst_expected=_finite(float(r[index])),

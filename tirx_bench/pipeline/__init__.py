@@ -37,6 +37,7 @@ from tirx_bench.tools.environment import command_line, repository, software
 
 Progress = Callable[[str], None]
 DEFAULT_OUT = Path("build/tirx")
+LONGEST_TIMEOUT_S = 1e6  # select takes no infinite one
 
 
 def _quiet(text: str) -> None:
@@ -84,6 +85,9 @@ def plan(job: Job) -> Plan:
     tunables = _parse_pairs(job.tunables, kernel.tunables, f"tunable of {kernel.name}")
     arch = job.arch or _default_arch(kernel)
     check_request(kernel, workload, tunables, arch, job.compiler)
+    find_card(job.card, arch)
+    if not 0 < job.timeout_s <= LONGEST_TIMEOUT_S:
+        raise UsageError(f"a timeout of {job.timeout_s:g} s is not one", f"between 0 and {LONGEST_TIMEOUT_S:g} s")
     return Plan(job, entry, kernel, workload, tunables, arch)
 
 
@@ -157,7 +161,7 @@ def _compiled(planned: Plan, progress: Progress) -> Record:
         kernel=kernel.name,
         workload=planned.workload,
         command=command_line(),
-        created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        created=datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds"),
         work=work,
         theoretical=_data_sheet(find_card(job.card, planned.arch), work),
         artifact=artifact,

@@ -5,18 +5,19 @@ from __future__ import annotations
 import json
 import os
 import select
+import signal
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
-from tirx_bench import model
-from tirx_bench.model import FailedError, WorkbenchError
+from tirx_bench.model import FailedError, MissingError, NothingRanError, UsageError, WorkbenchError
 from tirx_bench.pipeline.request import Answer, Request
 from tirx_bench.serial import from_plain, to_plain
 from tirx_bench.tools import TimedOutError, kill_group, start
+
+WORKER = "tirx_bench.pipeline.worker"
 
 
 def on_gpu(request: Request, timeout_s: float, progress: Callable[[str], None]) -> Answer:
@@ -28,17 +29,19 @@ def on_gpu(request: Request, timeout_s: float, progress: Callable[[str], None]) 
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder, "log")
         reader, writer = os.pipe()
-        argv = [sys.executable, "-m", "tirx_bench.pipeline.worker", str(writer), json.dumps(to_plain(request))]
+        # Unbuffered and with faulthandler, so that the log of a crash holds what was printed, and where it was.
+        argv = [sys.executable, "-u", "-X", "faulthandler", "-m", WORKER, str(writer), json.dumps(to_plain(request))]
         process = start(argv, log=log, pass_fd=writer)
         os.close(writer)
         step = "starting"
         try:
-            for message in _messages(reader, timeout_s):
-                if "answer" in message:
-                    return from_plain(Answer, message["answer"])
-                if "error" in message:
-                    raise _error(message["error"], step)
-                step = message["step"]
+            for line in _lines(reader, timeout_s):
+                message = _understood(line, step)
+                if isinstance(message, Answer):
+                    return message
+                if isinstance(message, WorkbenchError):
+                    raise message
+                step = message
                 progress(step)
         except TimeoutError as error:
             raise _timed_out(request, step, timeout_s) from error
@@ -46,11 +49,12 @@ def on_gpu(request: Request, timeout_s: float, progress: Callable[[str], None]) 
             os.close(reader)
             kill_group(process)
         tail = "\n".join(log.read_text(errors="replace").splitlines()[-12:])
-        raise FailedError(f"the GPU process ended with status {process.returncode} while {step}:\n{tail}")
+        ending = f"{_name(request)}: the GPU process {_ending(process.returncode)} while {step}; artifact {request.artifact}"
+        raise FailedError(f"{ending}; its last lines:\n{tail or '(none)'}", "compute-sanitizer on `tirx-bench launch` says more")
 
 
-def _messages(reader: int, timeout_s: float) -> Iterator[dict[str, Any]]:
-    """JSON lines until the other end closes. Raises `TimeoutError` when none comes for `timeout_s`."""
+def _lines(reader: int, timeout_s: float) -> Iterator[bytes]:
+    """Lines until the other end closes. Raises `TimeoutError` when none comes for `timeout_s`."""
     buffered = b""
     while True:
         deadline = time.monotonic() + timeout_s
@@ -63,18 +67,41 @@ def _messages(reader: int, timeout_s: float) -> Iterator[dict[str, Any]]:
                 return
             buffered += data
         line, _, buffered = buffered.partition(b"\n")
-        yield json.loads(line)
+        yield line
+
+
+def _understood(line: bytes, step: str) -> str | Answer | WorkbenchError:
+    """A line of the worker's as the next step, the answer, or what to raise."""
+    try:
+        message = json.loads(line)
+        if "answer" in message:
+            return from_plain(Answer, message["answer"])
+        if "error" in message:
+            return _error(message["error"], step)
+        return str(message["step"])
+    except (ValueError, TypeError, KeyError, RecursionError, UsageError) as error:
+        text = line[:200].decode(errors="replace")
+        return FailedError(f"the GPU process wrote {text!r} while {step}, which is no message of its: {error}", "something "
+                           "in the kernel's file writes to a file descriptor that it did not open")  # fmt: skip
 
 
 def _error(error: dict[str, str], step: str) -> WorkbenchError:
-    kind = getattr(model, error["kind"], FailedError)
+    kinds = {kind.__name__: kind for kind in (UsageError, MissingError, NothingRanError)}
+    kind = kinds.get(error["kind"], FailedError)
     return kind(error["message"], error["hint"] or ("" if kind is not FailedError else f"it happened while {step}"))
 
 
+def _ending(status: int) -> str:
+    return f"ended with status {status}" if status >= 0 else f"was ended by {signal.Signals(-status).name}"
+
+
+def _name(request: Request) -> str:
+    return f"{request.spec.rpartition(':')[2]} {request.workload.label}"
+
+
 def _timed_out(request: Request, step: str, timeout_s: float) -> TimedOutError:
-    name = f"{request.spec.rpartition(':')[2]} {request.workload.label}"
     what = "the kernel did not return" if step == "launching" else f"no progress while {step}"
     return TimedOutError(
-        f"{name}: {what} within {timeout_s:g} s and was killed; artifact {request.artifact}",
+        f"{_name(request)}: {what} within {timeout_s:g} s and was killed; artifact {request.artifact}",
         "check barrier counts and phases and setmaxnreg; a smaller --workload may return; --timeout raises the limit",
     )

@@ -146,9 +146,11 @@ def _check(o: OutputCheck) -> str:
         head += f" {o.problem}"
     if o.rms_rel_error is None and o.max_abs_error is None and not o.wrong_elements:
         return head
+    undefined = o.rms_rel_error is None and o.max_abs_error is not None  # the reference is zero everywhere
+    rms = "undefined" if undefined else _error(o.rms_rel_error)
     detail = (
         f", {o.wrong_elements} of {math.prod(o.shape)} elements wrong, max error {_error(o.max_abs_error)} absolute, "
-        f"{_error(o.max_rel_error)} relative, rms {_error(o.rms_rel_error)}\n"
+        f"{_error(o.max_rel_error)} relative, rms {rms}\n"
         f"  worst at {list(o.worst_index)}: {_error(o.worst_actual)}, expected {_error(o.worst_expected)}; "
         f"tolerance {o.tolerance}"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import shlex
 import sys
 from importlib import metadata
 from pathlib import Path
@@ -52,4 +53,5 @@ def repository(path: Path) -> dict[str, Any]:
 
 
 def command_line() -> str:
-    return " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])
+    name = Path(sys.argv[0]).name
+    return shlex.join(["tirx-bench" if name == "__main__.py" else name, *sys.argv[1:]])

@@ -1,0 +1,122 @@
+"""What only a GPU can show. `python -m pytest tests/gpu` on a machine with one; skipped elsewhere by tests/conftest.py."""
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.gpu.kernels import BODIES, source
+from tirx_bench.cli import main
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def bench(tmp_path, capsys, monkeypatch):
+    """Run the command line in process: exit code, JSON (or text when it is none), what went to stderr."""
+    monkeypatch.setattr(sys, "argv", ["tirx-bench"])
+
+    def run(*argv):
+        code = main([*map(str, argv), "--out", str(tmp_path / "out")])
+        out, err = capsys.readouterr()
+        return code, json.loads(out) if "--json" in argv else out, err
+
+    return run
+
+
+@pytest.fixture
+def kernel_file(tmp_path):
+    def write(body):
+        path = tmp_path / f"{body}.py"
+        path.write_text(source(body))
+        return path
+
+    return write
+
+
+@pytest.mark.parametrize("kernel", ["gemm", "gemm_relu"])
+@pytest.mark.parametrize(
+    "workload",
+    ["512", "1000x1032x520", "m=1,n=8,k=8", "m=1,n=264,k=72", "m=5,n=136,k=40", "m=129,n=520,k=328", "m=257,n=72,k=64",
+     "m=300,n=1032,k=520,dtype=float16", "m=64,n=8,k=16384"],
+)  # fmt: skip
+def test_gemm_is_right_on_every_kind_of_shape_that_it_accepts(bench, kernel, workload):
+    code, record, err = bench("verify", kernel, "--workload", workload, "--json")
+    assert code == 0, err
+    (output,) = record["verification"]["outputs"]
+    assert output["wrong_elements"] == 0 and record["verification"]["reference"].endswith("TF32 off")
+
+
+@pytest.mark.parametrize("tile", [("bn=64", "stages=8"), ("bn=128", "stages=6"), ("bn=192", "stages=4"), ("bn=256", "group=1")])
+def test_every_tile_is_right(bench, tile):
+    params = [word for text in tile for word in ("--param", text)]
+    code, _, err = bench("verify", "gemm", "--workload", "m=1000,n=1544,k=712", *params)
+    assert code == 0, err
+
+
+def test_a_right_kernel_is_timed_against_the_baseline_that_is_right_too(bench, kernel_file):
+    code, record, err = bench("run", kernel_file("right"), "--workload", "large", "--quick", "--json")
+    assert code == 0, err
+    names = {sample["implementation"] for sample in record["timing"]["samples"]}
+    assert names == {"scale", "torch.mul"}
+    assert record["left_out"] == ["baseline zeros: its output does not match the reference"]
+    assert all(sample["us"] > 0 for sample in record["timing"]["samples"])
+    assert record["environment"]["gpu_uuid"].startswith("GPU-") and record["environment"]["driver"]
+    assert record["measured"]["tb_per_s"] > 0
+
+
+@pytest.mark.parametrize("timer", ["event", "proton", "wall"])
+@pytest.mark.parametrize("cache", ["cold", "warm"])
+def test_every_timer_and_cache_policy_gives_its_own_samples(bench, kernel_file, timer, cache):
+    arguments = ("--timer", timer, "--cache", cache, "--quick", "--json", "--workload", "large")
+    code, record, err = bench("bench", kernel_file("right"), *arguments)
+    assert code == 0, err
+    assert record["timing"]["policy"]["timer"] == timer and record["timing"]["policy"]["cache"] == cache
+
+
+@pytest.mark.parametrize("body", ["wrong", "unwritten"])
+def test_a_wrong_kernel_fails_and_is_not_timed(bench, kernel_file, body):
+    code, record, _ = bench("run", kernel_file(body), "--json", "--quick")
+    assert code == 1 and record["timing"] is None
+    (output,) = record["verification"]["outputs"]
+    assert output["wrong_elements"] == 128 and output["worst_index"][0] // 128 == (7 if body == "wrong" else 0)
+
+
+def test_a_kernel_that_never_returns_is_killed_and_the_next_one_runs(bench, kernel_file):
+    start = time.monotonic()
+    code, _, err = bench("run", kernel_file("hangs"), "--timeout", "25")
+    assert code == 1 and "did not return within 25 s" in err and "artifact" in err
+    assert time.monotonic() - start < 90
+    assert bench("verify", kernel_file("right"))[0] == 0
+
+
+def test_a_kernel_that_faults_does_not_touch_the_next_workload(bench, kernel_file):
+    code, out, err = bench("verify", kernel_file("faults"), "--workload", "small", "--workload", "large")
+    assert code == 1 and "faulted" in err and "illegal memory access" in err
+    assert "passed: out 1048576 float32" in out
+
+
+def test_launch_times_nothing(bench):
+    code, record, err = bench("launch", "gemm", "--workload", "512", "--json")
+    assert code == 0, err
+    assert record["timing"] is None and record["verification"] is None
+
+
+def test_a_kernel_file_runs_its_run_bench(tmp_path):
+    done = subprocess.run([sys.executable, str(ROOT / "kernels" / "warp_roles.py")], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "passed: out 256 float32" in done.stdout and "torch.add" in done.stdout
+
+
+def test_two_records_of_one_kernel_can_be_compared(bench, kernel_file, tmp_path, capsys):
+    path = kernel_file("right")
+    records = [bench("bench", path, "--workload", "large", "--json", "--quick")[1]["path"] for _ in range(2)]
+    assert main(["compare", *records]) in (0, 1, 4)
+    assert "interval" in capsys.readouterr().out
+
+
+def test_the_bodies_are_all_used():
+    assert set(BODIES) == {"right", "wrong", "unwritten", "hangs", "faults"}
