@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -14,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from helpers_records import offline_record, record, verification
+from helpers_records import offline_record, record, steady, verification
 
 from tirx_bench import __version__, catalog, doctor, pipeline
 from tirx_bench.cli import COMMANDS, QUICK, main
@@ -401,10 +402,10 @@ def test_a_device_of_another_architecture_is_exit_code_3_for_bench_and_left_out_
     monkeypatch.setattr(pipeline, "present_arch", lambda: "80")
     code, _, err = cli("bench", ROLES, "--out", out)
     assert code == 3
-    assert "the artifact is for sm_90a and this machine's device is sm_80" in err
+    assert "this machine's device is sm_80 and the kernel was compiled for sm_90a" in err
     code, text, _ = cli("run", ROLES, "--out", out)
     assert code == 0
-    assert "left out     numerics and timing: the artifact is for sm_90a" in text
+    assert "left out     numerics and timing: this machine's device is sm_80" in text
 
 
 def test_the_architecture_of_the_device_here_is_the_default(cli, monkeypatch, gives):
@@ -417,19 +418,23 @@ def with_device(monkeypatch, answer):
     """A machine with a device whose process answers so."""
     asked = []
 
-    def on_gpu(request, timeout_s, progress):
-        asked.append(request)
-        progress("launching")
-        return answer
+    class Process(contextlib.nullcontext):
+        def __enter__(self):
+            return self
+
+        def perform(self, request, timeout_s, progress):
+            asked.append(request)
+            progress("launching")
+            return answer
 
     monkeypatch.setattr(pipeline, "absent", lambda: "")
     monkeypatch.setattr(pipeline, "present_arch", lambda: "90")
-    monkeypatch.setattr(pipeline, "on_gpu", on_gpu)
+    monkeypatch.setattr(pipeline, "GpuProcess", Process)
     return asked
 
 
 def test_bench_on_a_device_merges_the_answer_into_the_record(cli, monkeypatch, out):
-    whole = record(us=10)
+    whole = record(times={"warp_roles": steady(10)}, kernel="warp_roles")
     answer = Answer(
         {"gpu": "NVIDIA H200", "gpu_uuid": "GPU-1"}, whole.verification, whole.timing, whole.measured, ("baseline x: no",)
     )
@@ -573,7 +578,7 @@ SLEEPER = """
 import sys, time
 from pathlib import Path
 sys.path.insert(0, {tests!r})
-from helpers_records import kernel
+from helpers_records import kernel, steady
 
 def build():
     Path({marker!r}).write_text("")

@@ -28,8 +28,9 @@ SHORT_S = 0.4
 
 WORKER = """
 import json, os, signal, sys, time
-channel, request = int(sys.argv[1]), sys.argv[2]
+channel = int(sys.argv[1])
 open(__file__ + ".ready", "w").close()
+request = sys.stdin.readline()
 
 def send(**message):
     raw(json.dumps(message) + "\\n")
@@ -71,7 +72,8 @@ def worker(tmp_path, monkeypatch):
 
 
 def ask(timeout_s=20.0, progress=lambda step: None):
-    return child.on_gpu(REQUEST, timeout_s, progress)
+    with child.GpuProcess() as process:
+        return process.perform(REQUEST, timeout_s, progress)
 
 
 def open_files() -> int:

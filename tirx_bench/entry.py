@@ -14,6 +14,8 @@ def bench(kernel: Kernel, workload: str | None = None, policy: TimingPolicy | No
 
     `options` are `pipeline.Job`'s. Raises `WorkbenchError`.
     """
+    import tvm  # noqa: F401  with its support of torch, which a command of ours does without
+
     from tirx_bench.pipeline import Job, run_job
 
     spec = f"{inspect.getfile(inspect.unwrap(kernel.build))}:{kernel.name}"

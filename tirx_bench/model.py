@@ -446,6 +446,10 @@ class Record:
     timing: Timing | None = None
     left_out: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        if self.timing and self.kernel not in self.timing.implementations:
+            raise UsageError(f"the timing of {self.kernel} holds no sample of {self.kernel}")
+
     @property
     def findings(self) -> tuple[Finding, ...]:
         return self.lint + self.artifact.findings

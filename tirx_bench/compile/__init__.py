@@ -10,7 +10,7 @@ from typing import Any
 
 from tirx_bench.compile.cubin import code_hash
 from tirx_bench.compile.folder import damage, read, staged, write_manifest
-from tirx_bench.compile.lower import Lowered, build_functions, compile_module, lower
+from tirx_bench.compile.lower import Lowered, build_functions, compile_module, load_tvm, lower
 from tirx_bench.compile.nvcc import Nvcc
 from tirx_bench.compile.nvrtc import Nvrtc
 from tirx_bench.compile.ptxas import findings, resources
@@ -19,7 +19,7 @@ from tirx_bench.model import Artifact, FailedError, Kernel, Params, UsageError, 
 from tirx_bench.serial import to_plain
 from tirx_bench.tools import code_variables, need_tool, run
 
-__all__ = ["COMPILERS", "build_functions", "check_request", "compile_functions", "compile_module", "read"]
+__all__ = ["COMPILERS", "build_functions", "check_request", "compile_functions", "compile_module", "load_tvm", "read"]
 
 COMPILERS: dict[str, type[Nvcc] | type[Nvrtc]] = {"nvcc": Nvcc, "nvrtc": Nvrtc}
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import sys
 import traceback
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tirx_bench.model import FailedError, Kernel, Params, Shape, UsageError, WorkbenchError, call
+from tirx_bench.model import FailedError, Kernel, MissingError, Params, Shape, UsageError, WorkbenchError, call
 from tirx_bench.tools import scoped_variable
 
 
@@ -46,6 +47,8 @@ def build_functions(kernel: Kernel, params: Params) -> dict[str, Any]:
             built = call(kernel.build, params)
     except WorkbenchError:
         raise
+    except ModuleNotFoundError as error:
+        raise MissingError(f"the build of {kernel.name} imports {error.name}, which is not installed") from error
     except Exception as error:
         raise FailedError(f"the build of {kernel.name} raised {_one_line(error)}{_place(kernel, error)}") from error
     functions = dict(built) if isinstance(built, Mapping) else {"main": built}
@@ -80,6 +83,22 @@ def _remembered_frames() -> Iterator[None]:
         yield
     finally:
         inspect.getframeinfo = look
+
+
+def load_tvm() -> None:
+    """Import TVM, without letting it import torch, which takes 3 s and which only the GPU process needs.
+
+    tvm_ffi imports torch first where it is installed. A kernel file that has imported it already keeps it.
+    """
+    if "torch" in sys.modules or "tvm" in sys.modules:
+        return
+    sys.modules["torch"] = None  # type: ignore[assignment]
+    try:
+        import tvm  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise MissingError(f"{error.name} is not installed", "pip install tirx-bench brings apache-tvm") from error
+    finally:
+        del sys.modules["torch"]
 
 
 def compile_module(functions: Mapping[str, Any], arch: str, instruments: tuple[Any, ...] = ()) -> Any:

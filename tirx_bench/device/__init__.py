@@ -34,7 +34,7 @@ class Device(Protocol):
     def copy(self, array: Any) -> Any: ...
 
     def widen(self, array: Any) -> Any:
-        """The array in FP32 (FP64 stays)."""
+        """The array in FP32; FP64 stays, and integers of 32 bits and more become FP64, which holds them exactly."""
 
     def dtype_of(self, array: Any) -> str: ...
 

@@ -88,7 +88,8 @@ class CudaDevice:
         return array.clone()
 
     def widen(self, array: Any) -> Any:
-        return array if array.dtype == self.torch.float64 else array.float()
+        integer = not array.dtype.is_floating_point and array.element_size() >= 4
+        return array.double() if integer or array.dtype == self.torch.float64 else array.float()
 
     def dtype_of(self, array: Any) -> str:
         return str(array.dtype).removeprefix("torch.")

@@ -67,7 +67,8 @@ class FakeDevice:
         return array.copy()
 
     def widen(self, array: Any) -> Any:
-        return array if array.dtype == "float64" else array.astype("float32")
+        integer = array.dtype.kind in "iu" and array.dtype.itemsize >= 4
+        return array.astype("float64" if integer or array.dtype == "float64" else "float32", copy=False)
 
     def dtype_of(self, array: Any) -> str:
         return str(array.dtype)

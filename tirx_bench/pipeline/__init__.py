@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -9,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from tirx_bench.catalog import Entry, find
-from tirx_bench.compile import build_functions, check_request, compile_functions
+from tirx_bench.compile import build_functions, check_request, compile_functions, load_tvm
 from tirx_bench.device import absent, present_arch
 from tirx_bench.hardware import Card, capability, card_of_device, find_card
 from tirx_bench.lint import lint
 from tirx_bench.model import (
     Artifact,
+    FailedError,
     Finding,
     Kernel,
     MissingError,
@@ -29,7 +31,7 @@ from tirx_bench.model import (
     call,
     unknown,
 )
-from tirx_bench.pipeline.child import on_gpu
+from tirx_bench.pipeline.child import GpuProcess
 from tirx_bench.pipeline.request import Action, Answer, Request
 from tirx_bench.sass import artifact_mix
 from tirx_bench.store import write_record
@@ -137,6 +139,7 @@ def _default_arch(kernel: Kernel) -> str:
 
 def lint_job(job: Job) -> tuple[Finding, ...]:
     planned = plan(job)
+    load_tvm()
     return lint(build_functions(planned.kernel, planned.params))
 
 
@@ -148,6 +151,7 @@ def compile_job(job: Job, progress: Progress = _quiet) -> Record:
 def _compiled(planned: Plan, progress: Progress) -> Record:
     kernel, job = planned.kernel, planned.job
     progress("building")
+    load_tvm()
     functions = build_functions(kernel, planned.params)
     progress("linting")
     findings = lint(functions)
@@ -175,37 +179,42 @@ def _data_sheet(card: Card | None, work: Work | None) -> Peak | None:
     return card.peak(work.dtype) if card and work else None
 
 
-def why_not_here(artifact: Artifact) -> str:
-    """Why this artifact cannot be launched on this machine; empty if it can."""
+def why_not_here(arch: str) -> str:
+    """Why code for `arch` cannot be launched on this machine; empty if it can."""
     if reason := absent():
         return reason
     here = present_arch()
-    if here != capability(artifact.arch):
-        return f"the artifact is for {artifact.arch} and this machine's device is sm_{here}"
-    return ""
+    return "" if here == capability(arch) else f"this machine's device is sm_{here} and the kernel was compiled for {arch}"
+
+
+def _errors(artifact: Artifact) -> str:
+    """The findings that would fail a launch or make it wait for ever."""
+    return "; ".join(f.message for f in artifact.findings if f.severity == "error")
 
 
 def gpu_job(job: Job, action: Action, progress: Progress = _quiet) -> Record:
-    """Compile, then `action` on the GPU. Raises `MissingError` without a device for it."""
+    """Compile, then `action` on the GPU. Raises `MissingError` without a device for it, before it compiles."""
     planned = plan(job)
-    if reason := absent():
+    if reason := why_not_here(planned.arch):
         raise MissingError(f"{action} needs a GPU and {reason}", "`tirx-bench run` does everything that needs none")
-    record = _compiled(planned, progress)
-    if reason := why_not_here(record.artifact):
-        raise MissingError(f"{action} needs a GPU for {planned.arch}: {reason}", "choose another --arch")
-    return _with_answer(record, planned, action, progress)
+    with GpuProcess() as process:
+        record = _compiled(planned, progress)
+        if errors := _errors(record.artifact):
+            raise FailedError(f"{planned.kernel.name} cannot be launched: {errors}")
+        return _with_answer(record, planned, action, process, progress)
 
 
 def run_job(job: Job, progress: Progress = _quiet) -> tuple[Record, Path]:
     """Everything that this machine can do, and the record's path. What it cannot is in `left_out` with the reason."""
     planned = plan(job)
-    record = _compiled(planned, progress)
-    if reason := why_not_here(record.artifact):
-        record = replace(record, left_out=(f"numerics and timing: {reason}",))
-    elif any(f.severity == "error" for f in record.artifact.findings):
-        record = replace(record, left_out=("numerics and timing: the artifact has an error that would fail the launch",))
-    else:
-        record = _with_answer(record, planned, "bench", progress)
+    reason = why_not_here(planned.arch)
+    with contextlib.nullcontext() if reason else GpuProcess() as process:
+        record = _compiled(planned, progress)
+        reason = reason or _errors(record.artifact)
+        if process and not reason:
+            record = _with_answer(record, planned, "bench", process, progress)
+        else:
+            record = replace(record, left_out=(f"numerics and timing: {reason}",))
     return record, write_record(record, job.out)
 
 
@@ -214,8 +223,8 @@ def bench_job(job: Job, progress: Progress = _quiet) -> tuple[Record, Path]:
     return record, write_record(record, job.out)
 
 
-def _with_answer(record: Record, planned: Plan, action: Action, progress: Progress) -> Record:
-    answer = on_gpu(_request(record, planned, action), planned.job.timeout_s, progress)
+def _with_answer(record: Record, planned: Plan, action: Action, process: GpuProcess, progress: Progress) -> Record:
+    answer = process.perform(_request(record, planned, action), planned.job.timeout_s, progress)
     return _merge(record, planned, answer)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -20,22 +21,40 @@ from tirx_bench.tools import TimedOutError, kill_group, start
 WORKER = "tirx_bench.pipeline.worker"
 
 
-def on_gpu(request: Request, timeout_s: float, progress: Callable[[str], None]) -> Answer:
-    """Perform the request in a process of its own and return its answer.
+class GpuProcess:
+    """A worker that loads torch, TVM and the device at once, while its request may still be compiling, and serves one request.
 
-    Raises what the process raised; `TimedOutError` when it makes no progress for `timeout_s`, after killing it;
-    `FailedError` when it dies without an answer.
+    It is gone, with all that it started, when the block ends.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        log = Path(folder, "log")
-        reader, writer = os.pipe()
+
+    def __enter__(self) -> GpuProcess:
+        self.folder = tempfile.TemporaryDirectory()
+        self.log = Path(self.folder.name, "log")
+        self.reader, writer = os.pipe()
         # Unbuffered and with faulthandler, so that the log of a crash holds what was printed, and where it was.
-        argv = [sys.executable, "-u", "-X", "faulthandler", "-m", WORKER, str(writer), json.dumps(to_plain(request))]
-        process = start(argv, log=log, pass_fd=writer)
+        argv = [sys.executable, "-u", "-X", "faulthandler", "-m", WORKER, str(writer)]
+        self.process = start(argv, log=self.log, pass_fd=writer)
         os.close(writer)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self.reader)
+        kill_group(self.process)
+        assert self.process.stdin is not None
+        with contextlib.suppress(OSError):
+            self.process.stdin.close()
+        self.folder.cleanup()
+
+    def perform(self, request: Request, timeout_s: float, progress: Callable[[str], None]) -> Answer:
+        """The answer to the request.
+
+        Raises what the process raised; `TimedOutError` when it makes no progress for `timeout_s`; `FailedError` when it
+        dies without an answer.
+        """
         step = "starting"
         try:
-            for line in _lines(reader, timeout_s):
+            self._send(request)
+            for line in _lines(self.reader, timeout_s):
                 message = _understood(line, step)
                 if isinstance(message, Answer):
                     return message
@@ -45,12 +64,16 @@ def on_gpu(request: Request, timeout_s: float, progress: Callable[[str], None]) 
                 progress(step)
         except TimeoutError as error:
             raise _timed_out(request, step, timeout_s) from error
-        finally:
-            os.close(reader)
-            kill_group(process)
-        tail = "\n".join(log.read_text(errors="replace").splitlines()[-12:])
-        ending = f"{_name(request)}: the GPU process {_ending(process.returncode)} while {step}; artifact {request.artifact}"
+        kill_group(self.process)
+        tail = "\n".join(self.log.read_text(errors="replace").splitlines()[-12:])
+        ending = f"{_name(request)}: the GPU process {_ending(self.process.returncode)} while {step}; artifact {request.artifact}"
         raise FailedError(f"{ending}; its last lines:\n{tail or '(none)'}", "compute-sanitizer on `tirx-bench launch` says more")
+
+    def _send(self, request: Request) -> None:
+        assert self.process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):  # it died already; how is told below
+            self.process.stdin.write(json.dumps(to_plain(request)).encode() + b"\n")
+            self.process.stdin.flush()
 
 
 def _lines(reader: int, timeout_s: float) -> Iterator[bytes]:

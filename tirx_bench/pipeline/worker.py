@@ -1,12 +1,14 @@
 """The process that steps onto the GPU: one kernel, one workload, then it ends, so that a broken context ends with it.
 
-    python -m tirx_bench.pipeline.worker FD REQUEST
+    python -m tirx_bench.pipeline.worker FD
 
-writes JSON lines to the inherited file descriptor: {"step": ...} as it goes, and one {"answer": ...} or {"error": ...}.
+loads what every request needs, reads a request as one JSON line, and writes JSON lines to the inherited file descriptor:
+{"step": ...} as it goes, and one {"answer": ...} or {"error": ...}.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -37,6 +39,7 @@ from tirx_bench.pipeline.request import Answer, Request
 from tirx_bench.serial import from_plain, to_plain
 from tirx_bench.store import read_peak, write_peak
 from tirx_bench.timing import measure
+from tirx_bench.tools import die_with_parent
 from tirx_bench.verify import Buffers, Case, compare, fresh, prepare, verify
 
 Step = Callable[[str], None]
@@ -154,14 +157,23 @@ def _peak(request: Request, case: Case, device: CudaDevice) -> Peak | None:
     return kept
 
 
+def _warm_up() -> None:
+    """Load torch, TVM and the device. What is missing is told when a request needs it."""
+    with contextlib.suppress(MissingError, ImportError):
+        CudaDevice()
+        import tvm  # noqa: F401
+
+
 def main(argv: list[str]) -> int:
+    die_with_parent()
     channel = os.fdopen(int(argv[0]), "w", buffering=1)
 
     def send(**message: Any) -> None:
         channel.write(json.dumps(message) + "\n")
 
     try:
-        answer = perform(from_plain(Request, json.loads(argv[1])), lambda text: send(step=text))
+        _warm_up()
+        answer = perform(from_plain(Request, json.loads(sys.stdin.readline())), lambda text: send(step=text))
         send(answer=to_plain(answer))
     except WorkbenchError as error:
         send(error={"kind": type(error).__name__, "message": error.message, "hint": error.hint})

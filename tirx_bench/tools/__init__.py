@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import functools
 import importlib.util
 import os
@@ -78,16 +79,22 @@ def run(
 
 
 def start(argv: Sequence[str], *, log: Path, pass_fd: int) -> subprocess.Popen[bytes]:
-    """Start a program in a process group of its own; its output goes to `log`, and it inherits `pass_fd`."""
+    """Start a program in a process group of its own; its output goes to `log`, its input is a pipe, and it inherits `pass_fd`."""
     with log.open("wb") as out:
         return subprocess.Popen(
             argv,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,
             stdout=out,
             stderr=subprocess.STDOUT,
             pass_fds=(pass_fd,),
             start_new_session=True,
         )
+
+
+def die_with_parent() -> None:
+    """Ask Linux to kill this process when the one that started it ends, in whatever way."""
+    PR_SET_PDEATHSIG = 1  # linux/prctl.h
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def kill_group(process: subprocess.Popen[bytes] | subprocess.Popen[str]) -> None:
