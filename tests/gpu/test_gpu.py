@@ -95,7 +95,7 @@ def test_a_kernel_that_never_returns_is_killed_and_the_next_one_runs(bench, kern
 
 def test_a_kernel_that_faults_does_not_touch_the_next_workload(bench, kernel_file):
     code, out, err = bench("verify", kernel_file("faults"), "--workload", "small", "--workload", "large")
-    assert code == 1 and "faulted" in err and "illegal memory access" in err
+    assert code == 1 and "a kernel faulted: CUDA error" in err  # which error depends on what lies at the address
     assert "passed: out 1048576 float32" in out
 
 

@@ -128,7 +128,7 @@ def lower(functions: Mapping[str, Any], arch: str) -> Lowered:
                 split.append(module)
 
     # With a driver, tvm.compile would hand the text to the device compiler at once; this variable keeps it as text.
-    with scoped_variable("TVM_COMPILE_FORCE_FALLBACK", "1"):
+    with scoped_variable("TVM_COMPILE_FORCE_FALLBACK", "1"), _remembered_frames():
         executable = compile_module(functions, arch, (AfterSplit(),))
     if not executable.mod.imports:
         raise FailedError(
