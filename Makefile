@@ -24,4 +24,4 @@ check: .venv/test
 	$(BIN)/mypy
 
 test: check
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto

@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 
 import pytest
+from kernel_files import BODIES, source
 
-from tests.gpu.kernels import BODIES, source
 from tirx_bench.cli import main
 
 ROOT = Path(__file__).parents[2]
