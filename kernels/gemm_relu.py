@@ -3,45 +3,17 @@
 The ReLU costs no instruction: it is a modifier of the conversion of the accumulators, `cvt.rn.relu`.
 """
 
-from tirx_bench import Kernel, TimingPolicy, Work, Workload, bench, hopper, script
+from tirx_bench import Kernel, TimingPolicy, bench, hopper, script
+from tirx_bench.gemm_problem import WORKLOADS, inputs, outputs, tolerance, work
 from tirx_bench.ops import relu
-
-
-def gemm_workload(label, m, n, k, dtype="bfloat16"):
-    return Workload(label, {"m": m, "n": n, "k": k, "dtype": dtype})
-
-
-WORKLOADS = (
-    gemm_workload("4096", 4096, 4096, 4096),
-    gemm_workload("512", 512, 512, 512),
-    gemm_workload("1024", 1024, 1024, 1024),
-    gemm_workload("2048", 2048, 2048, 2048),
-    gemm_workload("8192", 8192, 8192, 8192),
-    gemm_workload("4096-fp16", 4096, 4096, 4096, "float16"),
-    gemm_workload("4096x14336x4096", 4096, 14336, 4096),
-    gemm_workload("8192x1024x8192", 8192, 1024, 8192),
-    gemm_workload("1000x1032x520", 1000, 1032, 520),
-)
 
 
 def build(m, n, k, dtype, bn, stages, group, sms):
     return hopper.gemm(m, n, k, dtype, relu=True, bn=bn, stages=stages, group=group, sms=sms)
 
 
-def inputs(m, n, k, dtype, rng):
-    return {"a": rng.normal((m, k), dtype), "b": rng.normal((n, k), dtype)}
-
-
-def outputs(m, n, dtype):
-    return {"c": ((m, n), dtype)}
-
-
 def reference(a, b):
     return {"c": relu(a @ b.T)}
-
-
-def work(m, n, k, dtype):
-    return Work(flops=2 * m * n * k, bytes=2 * (m * k + n * k + m * n), dtype=dtype)
 
 
 def mm_then_clamp(a, b, c):
@@ -70,7 +42,7 @@ KERNEL = Kernel(
     inputs=inputs,
     outputs=outputs,
     reference=reference,
-    tolerance=hopper.tolerance,
+    tolerance=tolerance,
     work=work,
     baselines={"torch.mm + clamp_min": mm_then_clamp, "cuBLASLt ReLU epilogue": cublaslt_relu},
     tunables=hopper.TUNABLES,

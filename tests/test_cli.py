@@ -18,7 +18,8 @@ import pytest
 from helpers_records import offline_record, record, steady, verification
 
 from tirx_bench import __version__, catalog, doctor, pipeline
-from tirx_bench.cli import COMMANDS, QUICK, main
+from tirx_bench.cli import COMMANDS, main
+from tirx_bench.cli.commands import QUICK
 from tirx_bench.model import CACHES, TIMERS, FailedError, Finding, MissingError, NothingRanError, Peak, TimingPolicy, Workload
 from tirx_bench.pipeline import Job
 from tirx_bench.pipeline.request import Answer

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tirx_bench.model import Constraint, Tolerance
+from tirx_bench.model import Constraint
 
 CONSUMERS = 2  # warpgroups; 64 rows each, the M of every wgmma
 BM = 64 * CONSUMERS
@@ -33,18 +33,6 @@ CONSTRAINTS = (
         "barriers, stages of A and B, and staging of C fit the 227 KiB of a block",
     ),
 )
-
-
-def tolerance(k: int, dtype: str) -> Tolerance:
-    """What a right kernel meets on every element, for inputs from a standard normal distribution and k up to 16384.
-
-    rtol is the unit roundoff of the output type: C is rounded once. atol is for the FP32 sum, which the tensor core
-    truncates at each step of 16 products (Khattak and Mikaitis, "Accurate Models of NVIDIA Tensor Cores", 2025). In an
-    emulation of that, 10^4 elements differ from a sequential FP32 sum by at most 12 k 2^-24 at k = 16384 and 8 k 2^-24
-    at k = 4096. The largest of 16384^2 elements is about twice that; atol is 64 k 2^-24, which is 2^-11 of the standard
-    deviation of C at k = 16384, and less below.
-    """
-    return Tolerance(rtol={"bfloat16": 2**-8, "float16": 2**-11}[dtype], atol=k * 2**-18)
 
 
 def staging_slots(bn: int) -> int:

@@ -1,0 +1,59 @@
+"""What one run found out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tirx_bench.model.artifact import Artifact
+from tirx_bench.model.errors import UsageError
+from tirx_bench.model.finding import Finding
+from tirx_bench.model.kernel import Work, Workload
+from tirx_bench.model.timing import Timing
+from tirx_bench.model.verification import Verification
+
+
+@dataclass(frozen=True)
+class Peak:
+    """The rates that a floor is computed from, and where they come from: a data sheet, or a run on this card."""
+
+    source: str
+    tflops: float
+    tb_per_s: float
+
+    def floor_us(self, work: Work) -> float:
+        return max(work.flops / self.tflops / 1e6, work.bytes / self.tb_per_s / 1e6)
+
+
+@dataclass(frozen=True)
+class Record:
+    """What one run found out. The only thing that `store` writes."""
+
+    kernel: str
+    workload: Workload
+    command: str
+    created: str
+    work: Work | None
+    theoretical: Peak | None
+    artifact: Artifact
+    instructions: Mapping[str, int]
+    environment: Mapping[str, Any]
+    lint: tuple[Finding, ...] = ()
+    measured: Peak | None = None
+    verification: Verification | None = None
+    timing: Timing | None = None
+    left_out: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.timing and self.kernel not in self.timing.implementations:
+            raise UsageError(f"the timing of {self.kernel} holds no sample of {self.kernel}")
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        return self.lint + self.artifact.findings
+
+    def failed(self, strict: bool = False) -> bool:
+        """An error-level finding (or a warning, when strict) or a failed verification."""
+        bad = ("error", "warning") if strict else ("error",)
+        return any(f.severity in bad for f in self.findings) or bool(self.verification and not self.verification.passed)
