@@ -650,3 +650,30 @@ def test_a_kernel_file_run_by_python_ends_as_run_does(tmp_path):
     assert unknown.returncode == 2 and "did you mean small" in unknown.stderr
     assert error.returncode == 1 and "error[X] said" in error.stdout
     assert not any("Traceback" in done.stderr for done in (broken, unknown, error))
+
+
+def test_vs_gives_a_verdict_and_its_exit_code(cli, monkeypatch, out):
+    for us, verdict, code in ((30.0, "faster", 0), (34.0, "slower", 1), (32.0, "same", 0)):
+        times = {"warp_roles": steady(us, rounds=16), "torch.add": steady(32.0, rounds=16)}
+        whole = record(times=times, kernel="warp_roles")
+        with_device(monkeypatch, Answer({"gpu": "NVIDIA H200"}, whole.verification, whole.timing, whole.measured))
+        found, text, _ = cli("bench", ROLES, "--vs", "torch.add", "--out", out)
+        assert found == code
+        assert f"warp_roles against torch.add: {verdict}: {us:.2f} us after 32.00 us" in text
+        found, text, _ = cli("bench", ROLES, "--vs", "torch.add", "--out", out, "--json")
+        assert (found, json.loads(text)["vs"]["verdict"]) == (code, verdict)
+
+
+def test_vs_an_unknown_baseline_is_refused_before_anything_is_compiled(cli):
+    code, _, err = cli("bench", ROLES, "--vs", "torch.ad")
+    assert code == 2 and "unknown baseline of warp_roles 'torch.ad'" in err and "torch.add" in err
+
+
+def test_vs_a_baseline_that_was_left_out_is_exit_code_4(cli, monkeypatch, out):
+    whole = record(times={"warp_roles": steady(30.0, rounds=16)}, kernel="warp_roles")
+    with_device(
+        monkeypatch, Answer({"gpu": "NVIDIA H200"}, whole.verification, whole.timing, None, ("baseline torch.add: it raised",))
+    )
+    code, text, err = cli("bench", ROLES, "--vs", "torch.add", "--out", out)
+    assert code == 4 and "torch.add was not timed" in err
+    assert "left out     baseline torch.add: it raised" in text and "record       " in text

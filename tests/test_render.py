@@ -128,17 +128,19 @@ def cells(text: str, name: str) -> list[str]:
 def test_each_implementation_has_time_spread_rate_both_fractions_and_the_ratio():
     text = page(record(times={"add": steady(10, jitter=0), "torch.add": steady(20, jitter=0), "fast": steady(5, jitter=0)}))
     assert cells(text, "implementation") == [
-        "implementation", "time", "spread", "TFLOP/s", "of measured peak", "of data sheet", "kernel is",
+        "implementation", "time", "spread", "TFLOP/s", "of measured peak", "of data sheet", "kernel is (95 % interval)",
     ]  # fmt: skip
     assert cells(text, "add") == ["add", "10 us", "0.00%", "400", "50.0%", "40.4%"]
-    assert cells(text, "torch.add") == ["torch.add", "20 us", "0.00%", "200", "25.0%", "20.2%", "2.000x as fast"]
-    assert cells(text, "fast") == ["fast", "5 us", "0.00%", "800", "100.0%", "80.9%", "0.500x as fast"]
+    assert cells(text, "torch.add") == ["torch.add", "20 us", "0.00%", "200", "25.0%", "20.2%", "2.000x as fast (2.000 to 2.000)"]
+    assert cells(text, "fast") == ["fast", "5 us", "0.00%", "800", "100.0%", "80.9%", "0.500x as fast (0.500 to 0.500)"]
 
 
 def test_without_work_or_peaks_the_times_stand_alone():
     text = page(record(times={"add": steady(10, jitter=0), "torch.add": steady(20, jitter=0)}, work=None, measured=None))
     assert cells(text, "add") == ["add", "10 us", "0.00%", "-", "-", "-"]
-    assert cells(text, "torch.add")[-1] == "2.000x as fast"
+    assert cells(text, "torch.add")[-1] == "2.000x as fast (2.000 to 2.000)"
+    alone = page(record(times={"add": [[10.0]], "torch.add": [[20.0]]}))
+    assert cells(alone, "torch.add")[-1] == "2.000x as fast", "one round has no interval"
     assert cells(page(record(times={"add": [[10.0]]})), "add")[2] == "-", "one round has no spread"
 
 
@@ -154,6 +156,11 @@ def test_the_timer_is_named_with_what_it_measures(timer, said):
 def test_a_card_that_was_held_back_is_a_doubt_beside_the_numbers():
     text = page(record(timing=timing({"add": steady(10)}, throttle=("power cap", "hardware thermal"))))
     assert "doubt: the card was held back (hardware thermal, power cap) before 1 of 10 rounds" in text
+
+
+def test_a_time_that_drifts_over_the_rounds_is_a_doubt():
+    text = page(record(times={"add": [[10.0 * (1 + 0.005 * n)] * 3 for n in range(10)], "torch.add": steady(20)}))
+    assert "doubt: add drifted by +4.4% from the first round to the last" in text and "torch.add drifted" not in text
 
 
 def test_a_time_below_the_measured_floor_is_a_doubt():

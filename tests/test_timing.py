@@ -120,12 +120,12 @@ def test_the_rounds_use_the_timer_that_the_policy_names_and_store_the_policy(tim
 # ---------------------------------------------------------------------------------------------- order
 
 
-def test_the_order_alternates_from_round_to_round():
+def test_the_order_is_balanced_in_units_of_two_rounds():
     device = Logged()
     policy = TimingPolicy(cache="warm", warmup_ms=0.1, repeat_ms=0.1, rounds=4)
     measure({name: device.call(name, 5) for name in "ABC"}, policy, device, PASSED)
     assert blocks(device.rounds()) == [
-        "state 0", "A", "B", "C", "state 1", "C", "B", "A", "state 2", "A", "B", "C", "state 3", "C", "B", "A",
+        "state 0", "A", "B", "C", "state 1", "C", "B", "A", "state 2", "C", "B", "A", "state 3", "A", "B", "C",
     ]  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Two records to a verdict with its reason, or a refusal that names what differs."""
+"""Two records, or two implementations of one, to a verdict with its reason, or a refusal that names what differs."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ import statistics
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from tirx_bench.model import Record, Timing, UsageError
+from tirx_bench.model import NothingRanError, Record, Timing, UsageError
+from tirx_bench.stats import Interval, mean_interval, rank_interval
 
 Verdict = Literal["faster", "slower", "same", "inconclusive"]
 # Sessions of one card differ by about this much with nothing changed, so a smaller difference is not one.
 SESSION_FLOOR = 0.01
+MARGIN = 0.005  # within one session and in balanced order
+MIN_UNITS = 8  # stopping earlier raises the false verdicts above the nominal 5 %
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,49 @@ class Comparison:
     low: float
     high: float
     changed: tuple[str, ...]
+
+
+def against(timing: Timing, kernel: str, baseline: str) -> Comparison:
+    """The kernel against a baseline that was timed with it, in one session and in balanced order.
+
+    Raises `NothingRanError` when the baseline was not timed.
+    """
+    if baseline not in timing.implementations:
+        raise NothingRanError(
+            f"{baseline} was not timed, so there is nothing to compare with", "the page says why it was left out"
+        )
+    verdict, reason, interval = _decide(timing.unit_log_ratios(baseline, kernel))
+    times = timing.median_us(baseline), timing.median_us(kernel)
+    return Comparison(verdict, reason, *times, interval.ratio, interval.low, interval.high, ())
+
+
+def _decide(units: tuple[float, ...]) -> tuple[Verdict, str, Interval]:
+    """By Student's t and by ranks; where the two do not agree there is no verdict."""
+    if not units:
+        reason = "a unit takes two rounds in opposite order, and times that are not zero"
+        return "inconclusive", reason, Interval(math.nan, 0.0, math.inf)
+    interval = mean_interval(units)
+    if len(units) < MIN_UNITS:
+        return (
+            "inconclusive",
+            f"{len(units)} units of two rounds; a verdict takes {MIN_UNITS}: --rounds {2 * MIN_UNITS}",
+            interval,
+        )
+    by_mean = _called(interval, mean_interval(units, 0.9))
+    by_rank = _called(rank_interval(units), rank_interval(units, 0.9))
+    if by_mean != by_rank:
+        return "inconclusive", f"the mean says {by_mean} and the ranks say {by_rank}", interval
+    margin = f"{MARGIN:.1%} either way is no difference"
+    return by_mean, f"{len(units)} units of two rounds in opposite order; {margin}", interval
+
+
+def _called(interval: Interval, narrow: Interval) -> Verdict:
+    """Faster or slower by the 95 % interval; the same when the 90 % one lies within the margin (two one-sided tests)."""
+    if interval.high < 1 - MARGIN:
+        return "faster"
+    if interval.low > 1 + MARGIN:
+        return "slower"
+    return "same" if narrow.within(1 - MARGIN, 1 + MARGIN) else "inconclusive"
 
 
 def compare(old: Record, new: Record) -> Comparison:

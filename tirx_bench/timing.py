@@ -24,9 +24,9 @@ def measure(
 ) -> Timing:
     """Time the implementations in rounds that alternate their order. Nothing is timed without a passed verification.
 
-    Each implementation gets `policy.repeat_ms` of device time over all rounds. Round 0 takes the order given, round 1 the
-    reverse, and so on, so that a drift of the card falls on all alike. `reset` restores in-place arguments before each call,
-    outside the interval.
+    Each implementation gets `policy.repeat_ms` of device time over all rounds. Two rounds make a unit, one in
+    the order given and one in reverse (A B B A), and the next unit begins with the reverse (B A A B), so that a drift of the
+    card falls on all alike. `reset` restores in-place arguments before each call, outside the interval.
     """
     if not verification.passed:
         raise UsageError("the kernel did not pass verification, so it is not timed")
@@ -42,7 +42,7 @@ def measure(
     for number in range(policy.rounds):
         progress(f"round {number + 1} of {policy.rounds}")
         states.append(device.state(number))
-        for name in list(calls) if number % 2 == 0 else reversed(list(calls)):
+        for name in list(calls) if number % 4 in (0, 3) else reversed(list(calls)):
             times = device.time_calls(policy.timer, [calls[name]] * per_block[name], before)
             samples += [Sample(name, number, us) for us in times]
     return Timing(policy, tuple(samples), tuple(states), verification.passed)

@@ -27,7 +27,7 @@ COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], int], str, tuple[Callab
     "bench": (
         commands.do_bench,
         "verify, then time against the baselines on the GPU",
-        (options.kernel, options.compiling, options.gpu, options.timing),
+        (options.kernel, options.compiling, options.gpu, options.timing, options.verdict),
     ),
     "run": (
         commands.do_run,

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tirx_bench.cli.emit import Progress, emit, error_plain, print_text, report
-from tirx_bench.model import Record, TimingPolicy, UsageError, WorkbenchError
+from tirx_bench.model import Record, Timing, TimingPolicy, UsageError, WorkbenchError
 from tirx_bench.serial import to_plain
 
 if TYPE_CHECKING:
     from tirx_bench.pipeline import Job
 
+VERDICT_CODES = {"slower": 1, "inconclusive": 4}
 QUICK = TimingPolicy(warmup_ms=10, repeat_ms=30, rounds=3)
 
 
@@ -136,7 +137,7 @@ def do_compare(arguments: argparse.Namespace) -> int:
         emit(found)
     else:
         print(comparison(found))
-    return {"slower": 1, "inconclusive": 4}.get(found.verdict, 0)
+    return VERDICT_CODES.get(found.verdict, 0)
 
 
 def _jobs(arguments: argparse.Namespace) -> list[Job]:
@@ -158,6 +159,7 @@ def _jobs(arguments: argparse.Namespace) -> list[Job]:
         flags=tuple(getattr(arguments, "flag", ())),
         card=getattr(arguments, "card", None),
         timeout_s=getattr(arguments, "timeout", 60.0),
+        vs=getattr(arguments, "vs", None),
     )
     return [replace(job, workload=label) for label in labels]
 
@@ -188,10 +190,27 @@ def _each(arguments: argparse.Namespace, act: Callable[[Job, Callable[[str], Non
             report(error)
             continue
         code = max(code, int(record.failed(getattr(arguments, "strict", False))))
-        if arguments.json:
-            plain.append({**to_plain(record), "path": str(path) if path else None})
-        else:
+        plain.append({**to_plain(record), "path": str(path) if path else None})
+        if not arguments.json:
             print(("\n" if number else "") + page(record) + (f"\nrecord       {path}" if path else ""))
+        if job.vs and record.timing:
+            code = max(code, _against(record, record.timing, job.vs, plain[-1], quiet=arguments.json))
     if arguments.json:
         emit(plain if len(jobs) > 1 else plain[0])
     return code
+
+
+def _against(record: Record, timing: Timing, baseline: str, plain: dict[str, Any], quiet: bool) -> int:
+    """The verdict against a baseline, into `plain` or printed; its exit code."""
+    from tirx_bench.compare import against
+    from tirx_bench.render import comparison
+
+    try:
+        found = against(timing, record.kernel, baseline)
+    except WorkbenchError as error:  # the record above is complete all the same
+        report(error)
+        return error.exit_code
+    plain["vs"] = to_plain(found)
+    if not quiet:
+        print(f"\n{record.kernel} against {baseline}: {comparison(found)}")
+    return VERDICT_CODES.get(found.verdict, 0)

@@ -67,6 +67,12 @@ def gpu(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--seed", type=int, default=0, help="of the inputs")
 
 
+def verdict(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument(
+        "--vs", metavar="BASELINE", help="faster, slower, same or inconclusive against this baseline; slower exits 1"
+    )
+
+
 def timing(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--timer", default="event", help=f"{', '.join(TIMERS)} (default event)")
     sub.add_argument("--cache", default="cold", help=f"{', '.join(CACHES)} (default cold)")

@@ -23,8 +23,8 @@ class TimingPolicy:
     timer: str = "event"
     cache: str = "cold"
     warmup_ms: float = 100.0
-    repeat_ms: float = 200.0
-    rounds: int = 10
+    repeat_ms: float = 320.0
+    rounds: int = 16
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -84,6 +84,17 @@ class Timing:
             if sample.implementation == implementation:
                 rounds.setdefault(sample.round, []).append(sample.us)
         return tuple(statistics.median(us) for _, us in sorted(rounds.items()))
+
+    def unit_log_ratios(self, a: str, b: str) -> tuple[float, ...]:
+        """ln(time of b / time of a), one of each unit of two rounds in opposite order (A B B A), so that a drift cancels.
+
+        Empty when a time is zero, which is below the timer's resolution.
+        """
+        pairs = list(zip(self.round_medians_us(a), self.round_medians_us(b), strict=True))
+        if not all(x > 0 and y > 0 for x, y in pairs):
+            return ()
+        logs = [math.log(y / x) for x, y in pairs]
+        return tuple((first + second) / 2 for first, second in zip(logs[::2], logs[1::2], strict=False))
 
     def spread(self, implementation: str) -> float:
         """Standard deviation of the rounds' medians over their mean; NaN with one round."""

@@ -60,6 +60,7 @@ class Job:
     card: str | None = None
     policy: TimingPolicy = field(default_factory=TimingPolicy)
     timeout_s: float = 60.0
+    vs: str | None = None  # a baseline that the verdict is about
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,8 @@ def plan(job: Job) -> Plan:
     arch = job.arch or _default_arch(kernel)
     check_request(kernel, workload, tunables, arch, job.compiler)
     find_card(job.card, arch)
+    if job.vs is not None and job.vs not in kernel.baselines:
+        raise unknown(f"baseline of {kernel.name}", job.vs, kernel.baselines)
     if not 0 < job.timeout_s <= LONGEST_TIMEOUT_S:
         raise UsageError(f"a timeout of {job.timeout_s:g} s is not one", f"between 0 and {LONGEST_TIMEOUT_S:g} s")
     return Plan(job, entry, kernel, workload, tunables, arch)

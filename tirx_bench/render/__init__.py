@@ -6,9 +6,10 @@ import math
 import shlex
 from collections.abc import Iterable, Sequence
 
-from tirx_bench.compare import Comparison
+from tirx_bench.compare import Comparison, against
 from tirx_bench.hardware import occupancy
 from tirx_bench.model import TIMERS, Artifact, Finding, OutputCheck, Peak, Record, Resources, Timing, Work
+from tirx_bench.stats import trend
 
 __all__ = ["artifact_page", "comparison", "findings", "listing", "page"]
 
@@ -172,17 +173,22 @@ def _timed(record: Record) -> list[str]:
 
 
 def _times(record: Record, timing: Timing) -> list[list[str]]:
-    own = timing.median_us(record.kernel)
-    rows = [["implementation", "time", "spread", "TFLOP/s", "of measured peak", "of data sheet", "kernel is"]]
+    rows = [["implementation", "time", "spread", "TFLOP/s", "of measured peak", "of data sheet", "kernel is (95 % interval)"]]
     for name in timing.implementations:
         us = timing.median_us(name)
         work = record.work
         fractions = [f"{p.floor_us(work) / us:.1%}" if p and work else "-" for p in (record.measured, record.theoretical)]
         rate = f"{work.flops / us / 1e6:.4g}" if work else "-"
-        ratio = "" if name == record.kernel else f"{us / own:.3f}x as fast"
+        ratio = "" if name == record.kernel else _speed(against(timing, record.kernel, name))
         spread = timing.spread(name)
         rows.append([name, _us(us), "-" if math.isnan(spread) else f"{spread:.2%}", rate, *fractions, ratio])
     return rows
+
+
+def _speed(c: Comparison) -> str:
+    if not c.low or math.isnan(c.ratio):
+        return f"{c.old_us / c.new_us:.3f}x as fast" if c.new_us else "-"
+    return f"{1 / c.ratio:.3f}x as fast ({1 / c.high:.3f} to {1 / c.low:.3f})"
 
 
 def _doubts(record: Record, timing: Timing) -> list[str]:
@@ -192,6 +198,10 @@ def _doubts(record: Record, timing: Timing) -> list[str]:
     if held:
         rounds = sum(bool(state.throttle) for state in timing.rounds)
         doubts.append(f"the card was held back ({', '.join(held)}) before {rounds} of {len(timing.rounds)} rounds")
+    for name in timing.implementations:
+        moved = trend(timing.round_medians_us(name))
+        if moved.drifts:
+            doubts.append(f"{name} drifted by {moved.change:+.1%} from the first round to the last: its time alone is not sure")
     if record.measured and record.work and timing.median_us(record.kernel) < 0.98 * record.measured.floor_us(record.work):
         doubts.append("faster than the measured peak allows: the inputs or part of the work may have stayed in cache")
     return [f"  doubt: {text}" for text in doubts]
