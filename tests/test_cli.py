@@ -22,7 +22,7 @@ from tirx_bench.cli import COMMANDS, main
 from tirx_bench.cli.commands import QUICK
 from tirx_bench.model import CACHES, TIMERS, FailedError, Finding, MissingError, NothingRanError, Peak, TimingPolicy, Workload
 from tirx_bench.pipeline import Job
-from tirx_bench.pipeline.request import Answer
+from tirx_bench.pipeline.request import SAME_CODE, Answer
 from tirx_bench.serial import to_plain
 from tirx_bench.store import read_record, records, write_record
 
@@ -677,3 +677,18 @@ def test_vs_a_baseline_that_was_left_out_is_exit_code_4(cli, monkeypatch, out):
     code, text, err = cli("bench", ROLES, "--vs", "torch.add", "--out", out)
     assert code == 4 and "torch.add was not timed" in err
     assert "left out     baseline torch.add: it raised" in text and "record       " in text
+
+
+def test_a_self_test_keeps_a_floor_that_later_verdicts_use(cli, monkeypatch, out):
+    card = {"gpu": "NVIDIA H200", "gpu_uuid": "GPU-1"}
+    twin = record(times={"warp_roles": steady(30.0, rounds=16), SAME_CODE: steady(30.6, rounds=16)}, kernel="warp_roles")
+    asked = with_device(monkeypatch, Answer(card, twin.verification, twin.timing))
+    code, text, _ = cli("bench", ROLES, "--self-test", "--out", out)
+    assert (code, asked[0].action) == (0, "self-test")
+    assert "noise floor 1.98%" in text
+    whole = record(times={"warp_roles": steady(20.0, rounds=16), "torch.add": steady(32.0, rounds=16)}, kernel="warp_roles")
+    with_device(monkeypatch, Answer(card, whole.verification, whole.timing))
+    code, text, _ = cli("bench", ROLES, "--vs", "torch.add", "--out", out)
+    assert code == 4 and "the noise floor of this card is 2.0%" in text
+    assert cli("bench", ROLES, "--vs", "torch.add", "--out", out, "--cache", "warm")[0] == 0, "a floor is of one cache policy"
+    assert cli("bench", ROLES, "--self-test", "--vs", "torch.add", "--out", out)[0] == 2

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from helpers_records import record, steady, timing
 
-from tirx_bench.compare import MIN_UNITS, against
+from tirx_bench.compare import MIN_UNITS, against, noise_floor
 from tirx_bench.model import NothingRanError
 from tirx_bench.stats import Interval, mean_interval, rank_interval, trend
 
@@ -163,3 +163,22 @@ def test_one_round_and_a_time_of_zero_are_no_unit():
 def test_a_baseline_that_was_not_timed_is_no_comparison():
     with pytest.raises(NothingRanError, match="torch.mm was not timed"):
         against(record().timing, "add", "torch.mm")
+
+
+def test_a_noise_floor_is_how_far_equal_code_strays_and_how_unsure_that_is():
+    same = timing({"k": steady(100.3, rounds=16, jitter=0), "k again": steady(100.0, rounds=16, jitter=0)})
+    assert noise_floor(same, "k", "k again") == pytest.approx(math.log(1.003), rel=1e-6)
+    with pytest.raises(NothingRanError, match="3 units") as raised:
+        noise_floor(timing({"k": steady(1.0, rounds=6), "k again": steady(1.0, rounds=6)}), "k", "k again")
+    assert raised.value.hint == "--rounds 16"
+
+
+@pytest.mark.parametrize(
+    "floor, verdict, said",
+    [(None, "faster", "bench --self-test"), (0.002, "faster", "0.50% either way"), (0.0095, "same", "0.95% either way"),
+     (0.011, "inconclusive", "noise floor of this card is 1.1%")],
+)  # fmt: skip
+def test_no_difference_below_the_noise_floor_is_one_and_above_one_percent_none_is(floor, verdict, said):
+    times = {"k": steady(99.2, rounds=16), "b": steady(100.0, rounds=16)}
+    found = against(timing(times), "k", "b", floor)
+    assert found.verdict == verdict and said in found.reason

@@ -35,7 +35,16 @@ from tirx_bench.model import (
 )
 from tirx_bench.pipeline.request import Answer, Request
 from tirx_bench.serial import from_plain, to_plain
-from tirx_bench.store import FORMAT, read_peak, read_record, records, write_peak, write_record
+from tirx_bench.store import (
+    FORMAT,
+    read_noise_floor,
+    read_peak,
+    read_record,
+    records,
+    write_noise_floor,
+    write_peak,
+    write_record,
+)
 
 # ---------------------------------------------------------------------------------------- any record
 
@@ -349,3 +358,13 @@ def test_a_record_holds_the_artifact_and_every_sample(tmp_path):
     assert [s["us"] for s in data["timing"]["samples"]] == [1.5, 2.5, 3.5]
     assert (data["artifact"]["tunables"], data["workload"]["params"]["m"]) == ({"bn": 64}, 3)
     assert replace(before, timing=timing({"add": [[1.5, 2.5], [3.5]]})) == before
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"noise_floor": "x"}', '{"noise_floor": -1}', '{"noise_floor": null}'])
+def test_a_noise_floor_is_kept_by_card_and_policy_and_one_that_cannot_be_read_is_none(tmp_path, text):
+    cold, warm = TimingPolicy(), TimingPolicy(cache="warm")
+    path = write_noise_floor(tmp_path, "GPU-1", cold, 0.002)
+    assert read_noise_floor(tmp_path, "GPU-1", cold) == 0.002
+    assert read_noise_floor(tmp_path, "GPU-1", warm) is read_noise_floor(tmp_path, "GPU-2", cold) is None
+    path.write_text(text)
+    assert read_noise_floor(tmp_path, "GPU-1", cold) is None

@@ -111,7 +111,7 @@ def test_a_budget_that_measures_nothing_is_refused(wrong):
 
 @pytest.mark.parametrize("timer", TIMERS)
 def test_the_rounds_use_the_timer_that_the_policy_names_and_store_the_policy(timer):
-    device, policy = FakeDevice(), TimingPolicy(timer=timer, warmup_ms=0.1, repeat_ms=0.1, rounds=3)
+    device, policy = FakeDevice(), TimingPolicy(timer=timer, cache="warm", warmup_ms=0.1, repeat_ms=0.1, rounds=3)
     found = timed({"a": 5, "b": 6}, policy, device)
     assert device.timers_used[-6:] == [timer] * 6
     assert found.policy == policy
@@ -120,7 +120,16 @@ def test_the_rounds_use_the_timer_that_the_policy_names_and_store_the_policy(tim
 # ---------------------------------------------------------------------------------------------- order
 
 
-def test_the_order_is_balanced_in_units_of_two_rounds():
+def test_with_a_cold_cache_the_order_is_balanced_from_call_to_call():
+    device = Logged()
+    policy = TimingPolicy(cache="cold", warmup_ms=0.1, repeat_ms=0.1, rounds=2)
+    found = measure({name: device.call(name, 5) for name in "AB"}, policy, device, PASSED)
+    order = ["".join(s.implementation for s in found.samples if s.round == number) for number in range(2)]
+    assert order[0].startswith("ABBABAAB") and order[1].startswith("BABAABAB")
+    assert {n: order[0].count(n) - order[0].count("A") for n in "AB"} == {"A": 0, "B": 0}
+
+
+def test_with_a_warm_cache_the_order_is_balanced_in_units_of_two_rounds():
     device = Logged()
     policy = TimingPolicy(cache="warm", warmup_ms=0.1, repeat_ms=0.1, rounds=4)
     measure({name: device.call(name, 5) for name in "ABC"}, policy, device, PASSED)
@@ -219,11 +228,12 @@ def test_a_kernel_that_adds_to_its_argument_sees_the_first_values_in_every_timed
 # --------------------------------------------------------------------------------------------- budgets
 
 
-def test_each_implementation_gets_the_repeat_budget_of_device_time():
-    policy = TimingPolicy(warmup_ms=1, repeat_ms=20, rounds=5)
+@pytest.mark.parametrize("cache, fast_us", [("warm", 20e3), ("cold", 2e3)])
+def test_the_slowest_gets_the_repeat_budget_and_in_turns_the_others_get_as_many_calls(cache, fast_us):
+    policy = TimingPolicy(cache=cache, warmup_ms=1, repeat_ms=20, rounds=5)
     found = timed({"fast": 10, "slow": 100}, policy)
     spent = {name: sum(s.us for s in found.samples if s.implementation == name) for name in ("fast", "slow")}
-    assert spent == {"fast": pytest.approx(20e3), "slow": pytest.approx(20e3)}
+    assert spent == {"fast": pytest.approx(fast_us), "slow": pytest.approx(20e3)}
 
 
 def test_the_warm_up_takes_its_budget_before_the_first_round():
@@ -290,7 +300,7 @@ def test_a_steady_drift_of_the_card_falls_on_all_alike():
         return 100 + clock * 2e-4
 
     device = FakeDevice()
-    policy = TimingPolicy(warmup_ms=5, repeat_ms=50, rounds=10)
+    policy = TimingPolicy(cache="warm", warmup_ms=5, repeat_ms=50, rounds=10)
     found = timed({"A": drifting, "B": drifting}, policy, device)
     assert found.round_medians_us("A")[-1] > 1.2 * found.round_medians_us("A")[0], "the drift is large"
     assert found.median_us("B") / found.median_us("A") == pytest.approx(1, abs=0.01)

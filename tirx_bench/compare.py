@@ -14,6 +14,7 @@ Verdict = Literal["faster", "slower", "same", "inconclusive"]
 # Sessions of one card differ by about this much with nothing changed, so a smaller difference is not one.
 SESSION_FLOOR = 0.01
 MARGIN = 0.005  # within one session and in balanced order
+HIGHEST_FLOOR = 0.01
 MIN_UNITS = 8  # stopping earlier raises the false verdicts above the nominal 5 %
 
 
@@ -31,21 +32,34 @@ class Comparison:
     changed: tuple[str, ...]
 
 
-def against(timing: Timing, kernel: str, baseline: str) -> Comparison:
+def against(timing: Timing, kernel: str, baseline: str, noise_floor: float | None = None) -> Comparison:
     """The kernel against a baseline that was timed with it, in one session and in balanced order.
 
+    `noise_floor` is what the card showed between equal code: no smaller difference is one, and above 1 % none is.
     Raises `NothingRanError` when the baseline was not timed.
     """
     if baseline not in timing.implementations:
         raise NothingRanError(
             f"{baseline} was not timed, so there is nothing to compare with", "the page says why it was left out"
         )
-    verdict, reason, interval = _decide(timing.unit_log_ratios(baseline, kernel))
+    verdict, reason, interval = _decide(timing.unit_log_ratios(baseline, kernel), noise_floor)
     times = timing.median_us(baseline), timing.median_us(kernel)
     return Comparison(verdict, reason, *times, interval.ratio, interval.low, interval.high, ())
 
 
-def _decide(units: tuple[float, ...]) -> tuple[Verdict, str, Interval]:
+def noise_floor(timing: Timing, one: str, other: str) -> float:
+    """What an A/A run shows: the distance of its ratio from 1 and the half-width of its interval, together.
+
+    Raises `NothingRanError` when there are too few units for a floor.
+    """
+    units = timing.unit_log_ratios(one, other)
+    if len(units) < MIN_UNITS:
+        raise NothingRanError(f"{len(units)} units of two rounds give no noise floor", f"--rounds {2 * MIN_UNITS}")
+    interval = mean_interval(units)
+    return abs(math.log(interval.ratio)) + (math.log(interval.high) - math.log(interval.low)) / 2
+
+
+def _decide(units: tuple[float, ...], floor: float | None) -> tuple[Verdict, str, Interval]:
     """By Student's t and by ranks; where the two do not agree there is no verdict."""
     if not units:
         reason = "a unit takes two rounds in opposite order, and times that are not zero"
@@ -57,21 +71,28 @@ def _decide(units: tuple[float, ...]) -> tuple[Verdict, str, Interval]:
             f"{len(units)} units of two rounds; a verdict takes {MIN_UNITS}: --rounds {2 * MIN_UNITS}",
             interval,
         )
-    by_mean = _called(interval, mean_interval(units, 0.9))
-    by_rank = _called(rank_interval(units), rank_interval(units, 0.9))
+    if floor is not None and floor > HIGHEST_FLOOR:
+        return (
+            "inconclusive",
+            f"the noise floor of this card is {floor:.1%}, above {HIGHEST_FLOOR:.0%}: bench --self-test",
+            interval,
+        )
+    margin = max(MARGIN, floor or 0.0)
+    by_mean = _called(interval, mean_interval(units, 0.9), margin)
+    by_rank = _called(rank_interval(units), rank_interval(units, 0.9), margin)
     if by_mean != by_rank:
         return "inconclusive", f"the mean says {by_mean} and the ranks say {by_rank}", interval
-    margin = f"{MARGIN:.1%} either way is no difference"
-    return by_mean, f"{len(units)} units of two rounds in opposite order; {margin}", interval
+    floor_text = "no noise floor was measured here: bench --self-test" if floor is None else f"noise floor {floor:.2%}"
+    return by_mean, f"{len(units)} units of two rounds; {margin:.2%} either way is no difference; {floor_text}", interval
 
 
-def _called(interval: Interval, narrow: Interval) -> Verdict:
+def _called(interval: Interval, narrow: Interval, margin: float) -> Verdict:
     """Faster or slower by the 95 % interval; the same when the 90 % one lies within the margin (two one-sided tests)."""
-    if interval.high < 1 - MARGIN:
+    if interval.high < 1 - margin:
         return "faster"
-    if interval.low > 1 + MARGIN:
+    if interval.low > 1 + margin:
         return "slower"
-    return "same" if narrow.within(1 - MARGIN, 1 + MARGIN) else "inconclusive"
+    return "same" if narrow.within(1 - margin, 1 + margin) else "inconclusive"
 
 
 def compare(old: Record, new: Record) -> Comparison:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 from pathlib import Path
 from typing import Any
 
-from tirx_bench.model import Peak, Record, UsageError, WorkbenchError
+from tirx_bench.model import Peak, Record, TimingPolicy, UsageError, WorkbenchError
 from tirx_bench.serial import from_plain, to_plain
 
 FORMAT = 1  # 1: first
@@ -51,6 +52,23 @@ def read_peak(out: Path, uuid: str, dtype: str) -> Peak | None:
         return from_plain(Peak, _read(_peak_path(out, uuid, dtype)))
     except UsageError:
         return None
+
+
+def write_noise_floor(out: Path, uuid: str, policy: TimingPolicy, floor: float) -> Path:
+    return _write(_noise_path(out, uuid, policy), {"noise_floor": floor})
+
+
+def read_noise_floor(out: Path, uuid: str, policy: TimingPolicy) -> float | None:
+    """The floor kept for a card, timer and cache policy; None if there is none, or none that can be read."""
+    try:
+        floor = _read(_noise_path(out, uuid, policy))["noise_floor"]
+    except (UsageError, KeyError, TypeError):
+        return None
+    return float(floor) if isinstance(floor, int | float) and 0 <= floor < math.inf else None
+
+
+def _noise_path(out: Path, uuid: str, policy: TimingPolicy) -> Path:
+    return out.absolute() / "peaks" / f"{uuid}-{policy.timer}-{policy.cache}-noise.json"
 
 
 def _peak_path(out: Path, uuid: str, dtype: str) -> Path:

@@ -34,6 +34,10 @@ class Case:
         """What a launch of the kernel gets."""
         return {**self.inputs, **self.outputs, **self.workspace, **self.working}
 
+    def twin(self, device: Device) -> Case:
+        """The same problem with outputs, workspace and in-place arguments of its own."""
+        return prepare(self.kernel, self.params, device, self.seed)
+
     def reset(self) -> None:
         """Give the in-place arguments their first values again."""
         for name, array in self.working.items():

@@ -77,6 +77,14 @@ def test_every_timer_and_cache_policy_gives_its_own_samples(bench, kernel_file, 
     assert record["timing"]["policy"]["timer"] == timer and record["timing"]["policy"]["cache"] == cache
 
 
+def test_equal_code_is_timed_against_itself_and_a_verdict_uses_the_floor(bench):
+    code, record, err = bench("bench", "gemm", "--workload", "2048", "--self-test", "--json")
+    assert code == 0, err
+    assert 0 <= record["noise_floor"] < 0.05
+    code, record, err = bench("bench", "gemm", "--workload", "2048", "--vs", "torch.mm", "--json")
+    assert code in (0, 1, 4) and record["vs"]["low"] < record["vs"]["ratio"] < record["vs"]["high"], err
+
+
 @pytest.mark.parametrize("body", ["wrong", "unwritten"])
 def test_a_wrong_kernel_fails_and_is_not_timed(bench, kernel_file, body):
     code, record, _ = bench("run", kernel_file(body), "--json", "--quick")

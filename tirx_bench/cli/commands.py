@@ -98,7 +98,9 @@ def do_launch(arguments: argparse.Namespace) -> int:
 def do_bench(arguments: argparse.Namespace) -> int:
     from tirx_bench import pipeline
 
-    return _each(arguments, pipeline.bench_job)
+    if arguments.self_test and arguments.vs:
+        raise UsageError("--self-test times the kernel against itself, so there is no --vs")
+    return _each(arguments, pipeline.self_test_job if arguments.self_test else pipeline.bench_job)
 
 
 def do_run(arguments: argparse.Namespace) -> int:
@@ -206,7 +208,7 @@ def _against(record: Record, timing: Timing, baseline: str, plain: dict[str, Any
     from tirx_bench.render import comparison
 
     try:
-        found = against(timing, record.kernel, baseline)
+        found = against(timing, record.kernel, baseline, record.noise_floor)
     except WorkbenchError as error:  # the record above is complete all the same
         report(error)
         return error.exit_code

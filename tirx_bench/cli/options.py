@@ -68,6 +68,7 @@ def gpu(sub: argparse.ArgumentParser) -> None:
 
 
 def verdict(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("--self-test", action="store_true", help="time the kernel against itself and keep this card's noise floor")
     sub.add_argument(
         "--vs", metavar="BASELINE", help="faster, slower, same or inconclusive against this baseline; slower exits 1"
     )

@@ -28,7 +28,10 @@ class Peak:
 
 @dataclass(frozen=True)
 class Record:
-    """What one run found out. The only thing that `store` writes."""
+    """What one run found out. The only thing that `store` writes.
+
+    `noise_floor` is what an A/A run on this card with the same timer and cache policy showed, as a fraction of the time.
+    """
 
     kernel: str
     workload: Workload
@@ -44,6 +47,7 @@ class Record:
     verification: Verification | None = None
     timing: Timing | None = None
     left_out: tuple[str, ...] = ()
+    noise_floor: float | None = None
 
     def __post_init__(self) -> None:
         if self.timing and self.kernel not in self.timing.implementations:

@@ -22,7 +22,7 @@ class TimingPolicy:
 
     timer: str = "event"
     cache: str = "cold"
-    warmup_ms: float = 100.0
+    warmup_ms: float = 300.0
     repeat_ms: float = 320.0
     rounds: int = 16
     seed: int = 0

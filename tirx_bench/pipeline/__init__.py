@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tirx_bench.catalog import Entry, find
+from tirx_bench.compare import noise_floor
 from tirx_bench.compile import build_functions, check_request, compile_functions, load_tvm
 from tirx_bench.device import absent, present_arch
 from tirx_bench.hardware import Card, capability, card_of_device, find_card
@@ -32,9 +33,9 @@ from tirx_bench.model import (
     unknown,
 )
 from tirx_bench.pipeline.child import GpuProcess
-from tirx_bench.pipeline.request import Action, Answer, Request
+from tirx_bench.pipeline.request import SAME_CODE, Action, Answer, Request
 from tirx_bench.sass import artifact_mix
-from tirx_bench.store import write_record
+from tirx_bench.store import read_noise_floor, write_noise_floor, write_record
 from tirx_bench.tools.environment import command_line, repository, software
 
 Progress = Callable[[str], None]
@@ -226,6 +227,16 @@ def bench_job(job: Job, progress: Progress = _quiet) -> tuple[Record, Path]:
     return record, write_record(record, job.out)
 
 
+def self_test_job(job: Job, progress: Progress = _quiet) -> tuple[Record, Path]:
+    """Time the kernel against itself (A/A) and keep what that shows as this card's noise floor."""
+    record = gpu_job(job, "self-test", progress)
+    if record.timing:
+        floor = noise_floor(record.timing, record.kernel, SAME_CODE)
+        write_noise_floor(job.out, str(record.environment["gpu_uuid"]), job.policy, floor)
+        record = replace(record, noise_floor=floor)
+    return record, write_record(record, job.out)
+
+
 def _with_answer(record: Record, planned: Plan, action: Action, process: GpuProcess, progress: Progress) -> Record:
     answer = process.perform(_request(record, planned, action), planned.job.timeout_s, progress)
     return _merge(record, planned, answer)
@@ -252,4 +263,5 @@ def _merge(record: Record, planned: Plan, answer: Answer) -> Record:
         measured=answer.measured,
         theoretical=theoretical,
         left_out=tuple(left_out),
+        noise_floor=read_noise_floor(planned.job.out, str(answer.environment.get("gpu_uuid")), planned.job.policy),
     )

@@ -8,7 +8,8 @@ from typing import Any, Literal
 
 from tirx_bench.model import Params, Peak, Timing, TimingPolicy, Verification, Workload
 
-Action = Literal["verify", "bench", "launch"]
+Action = Literal["verify", "bench", "launch", "self-test"]
+SAME_CODE = "the same code again"  # the second name in an A/A run
 
 
 @dataclass(frozen=True)

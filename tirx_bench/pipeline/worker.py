@@ -29,13 +29,14 @@ from tirx_bench.model import (
     Kernel,
     MissingError,
     Peak,
+    Timing,
     UsageError,
     Verification,
     WorkbenchError,
     call,
 )
 from tirx_bench.peaks import measure_peak
-from tirx_bench.pipeline.request import Answer, Request
+from tirx_bench.pipeline.request import SAME_CODE, Answer, Request
 from tirx_bench.serial import from_plain, to_plain
 from tirx_bench.store import read_peak, write_peak
 from tirx_bench.timing import measure
@@ -114,6 +115,8 @@ def _bench(
         raise UsageError("the artifact is instrumented for IKET, so its time says nothing", "unset the TVM_IKET_* variables")
     buffers = case.buffers
     calls: dict[str, Call] = {case.kernel.name: lambda: launch(buffers)}
+    if request.action == "self-test":
+        return Answer(device.describe(), verification, _self_test(request, case, launch, verification, device, step))
     step("verifying the baselines")
     baselines, left_out = _baselines(case, device)
     step("measuring the card's peak")
@@ -124,6 +127,21 @@ def _bench(
     if not after.passed:
         return Answer(device.describe(), after, left_out=("timing: the outputs were wrong after the timed calls",))
     return Answer(device.describe(), verification, timing, peak, tuple(left_out))
+
+
+def _self_test(
+    request: Request, case: Case, launch: Launch, verification: Verification, device: CudaDevice, step: Step
+) -> Timing:
+    """A/A: the kernel under two names, each with buffers of its own."""
+    twin = case.twin(device)
+    mine, other = case.buffers, twin.buffers
+    calls: dict[str, Call] = {case.kernel.name: lambda: launch(mine), SAME_CODE: lambda: launch(other)}
+
+    def reset() -> None:
+        case.reset()
+        twin.reset()
+
+    return measure(calls, request.policy, device, verification, reset=reset, progress=step)
 
 
 def _baselines(case: Case, device: CudaDevice) -> tuple[dict[str, Call], list[str]]:

@@ -169,6 +169,8 @@ def _timed(record: Record) -> list[str]:
     policy = timing.policy
     calls = sum(s.implementation == record.kernel for s in timing.samples)
     how = f"{policy.timer} ({TIMERS[policy.timer]}), {policy.cache} cache, median of {calls} calls in {policy.rounds} rounds"
+    if record.noise_floor is not None:
+        how += f"\nnoise floor {record.noise_floor:.2%}: what this card shows between equal code"
     return [_row("time", how), "", table(_times(record, timing), indent=2), *_doubts(record, timing), ""]
 
 
@@ -179,7 +181,7 @@ def _times(record: Record, timing: Timing) -> list[list[str]]:
         work = record.work
         fractions = [f"{p.floor_us(work) / us:.1%}" if p and work else "-" for p in (record.measured, record.theoretical)]
         rate = f"{work.flops / us / 1e6:.4g}" if work else "-"
-        ratio = "" if name == record.kernel else _speed(against(timing, record.kernel, name))
+        ratio = "" if name == record.kernel else _speed(against(timing, record.kernel, name, record.noise_floor))
         spread = timing.spread(name)
         rows.append([name, _us(us), "-" if math.isnan(spread) else f"{spread:.2%}", rate, *fractions, ratio])
     return rows
