@@ -692,3 +692,10 @@ def test_a_self_test_keeps_a_floor_that_later_verdicts_use(cli, monkeypatch, out
     assert code == 4 and "the noise floor of this card is 2.0%" in text
     assert cli("bench", ROLES, "--vs", "torch.add", "--out", out, "--cache", "warm")[0] == 0, "a floor is of one cache policy"
     assert cli("bench", ROLES, "--self-test", "--vs", "torch.add", "--out", out)[0] == 2
+
+
+def test_list_shows_the_kernels_of_an_installed_package_and_says_what_it_lacks(cli):
+    code, _, err = cli("list", "tirx_kernels")
+    assert code == 3 and "tirx_kernels" in err
+    code, _, err = cli("list", "tirx_kernel")
+    assert code == 2 and "did you mean tirx_kernels?" in err

@@ -86,7 +86,7 @@ def test_a_block_that_fits_on_no_sm_and_an_unknown_architecture_are_said():
     assert "no block fits on an SM: shared memory allow none" in page(offline_record(artifact=artifact(resources=(greedy,))))
     assert "no limits for sm_70 in the table" in page(offline_record(artifact=artifact(arch="sm_70")))
     varying = dataclasses.replace(RESOURCES, threads=0, grid=(0, 1, 1))
-    assert "a launch size that is not constant" in page(offline_record(artifact=artifact(resources=(varying,))))
+    assert "the launch size is not constant" in page(offline_record(artifact=artifact(resources=(varying,))))
 
 
 def test_the_floor_says_which_side_binds():

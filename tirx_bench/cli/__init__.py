@@ -15,7 +15,7 @@ from tirx_bench.cli.ending import guarded
 __all__ = ["COMMANDS", "console", "guarded", "main", "parser"]
 
 COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], int], str, tuple[Callable[[argparse.ArgumentParser], None], ...]]] = {
-    "list": (commands.do_list, "the reference kernels and their workloads", ()),
+    "list": (commands.do_list, "the reference kernels and their workloads", (options.package,)),
     "doctor": (commands.do_doctor, "what is installed and which commands work", (options.doctor,)),
     "lint": (commands.do_lint, "check a kernel's IKET annotations", (options.kernel, options.strict)),
     "compile": (commands.do_compile, "lint and compile; needs no GPU", (options.kernel, options.compiling)),

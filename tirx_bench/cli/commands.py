@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tirx_bench.cli.emit import Progress, emit, error_plain, print_text, report
-from tirx_bench.model import Record, Timing, TimingPolicy, UsageError, WorkbenchError
+from tirx_bench.model import Record, Timing, TimingPolicy, UsageError, WorkbenchError, unknown
 from tirx_bench.serial import to_plain
 
 if TYPE_CHECKING:
@@ -22,7 +22,9 @@ QUICK = TimingPolicy(warmup_ms=10, repeat_ms=30, rounds=3)
 def do_list(arguments: argparse.Namespace) -> int:
     from tirx_bench import catalog
 
-    entries = catalog.entries()
+    if arguments.package not in (None, "tirx_kernels"):
+        raise unknown("package", arguments.package, ["tirx_kernels"])
+    entries = catalog.package_entries() if arguments.package else catalog.entries()
     if arguments.json:
         return emit([_entry_plain(e) for e in entries])
     from tirx_bench.render import listing

@@ -30,6 +30,12 @@ class Parser(argparse.ArgumentParser):
             raise unknown(action.dest, str(value), map(str, action.choices))
 
 
+def package(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument(
+        "package", nargs="?", help="tirx_kernels: the kernels of that package, which takes most of a minute to import"
+    )
+
+
 def strict(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--strict", action="store_true", help="warnings fail too")
 

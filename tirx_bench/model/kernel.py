@@ -13,11 +13,6 @@ Value = int | float | str | bool
 Params = Mapping[str, Value]
 Shape = tuple[int, ...]
 
-DTYPE_BYTES = {
-    "bfloat16": 2, "float16": 2, "float32": 4, "float64": 8, "float8_e4m3fn": 1, "float8_e5m2": 1,
-    "int8": 1, "uint8": 1, "int16": 2, "int32": 4, "int64": 8, "uint32": 4, "bool": 1,
-}  # fmt: skip
-
 
 @dataclass(frozen=True)
 class Workload:

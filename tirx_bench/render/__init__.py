@@ -92,19 +92,19 @@ def _compiled(record: Record) -> list[str]:
 
 
 def _resources(r: Resources) -> str:
-    grid = "x".join(map(str, r.grid))
+    grid = "x".join(str(n or "?") for n in r.grid)
     cluster = f" in clusters of {math.prod(r.cluster)}" if math.prod(r.cluster) > 1 else ""
     spills = r.spill_store_bytes + r.spill_load_bytes
     return (
         f"{r.function}: {r.registers} registers, {spills} B spilled, {r.smem_bytes} B shared memory, "
-        f"{grid} blocks of {r.threads} threads{cluster}"
+        f"{grid} blocks of {r.threads or '?'} threads{cluster}"
     )
 
 
 def _occupancy(r: Resources, arch: str) -> str:
     found = occupancy(r, arch)
     if found is None:
-        return f"unknown: no limits for {arch} in the table, or a launch size that is not constant"
+        return f"unknown: no limits for {arch} in the table" if r.threads else "unknown: the launch size is not constant"
     if not found.blocks:
         return f"no block fits on an SM: {found.limiter} allow none"
     warps = f"{found.fraction:.1%}: {found.warps} of {found.max_warps} warps"

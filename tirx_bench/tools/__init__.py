@@ -11,7 +11,7 @@ import re
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -176,12 +176,6 @@ def code_variables() -> dict[str, str]:
 
 def variable(name: str, default: str = "") -> str:
     return os.environ.get(name, default)
-
-
-def drop_variables(names: Iterable[str]) -> None:
-    """Remove variables from this process, for the child that must not inherit them."""
-    for name in names:
-        os.environ.pop(name, None)
 
 
 @contextlib.contextmanager
