@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tirx_bench.pipeline import Job
 
 VERDICT_CODES = {"slower": 1, "inconclusive": 4}
-QUICK = TimingPolicy(warmup_ms=10, repeat_ms=30, rounds=3)
+QUICK = TimingPolicy(warmup_ms=10, repeat_ms=40, rounds=4)
 
 
 def do_list(arguments: argparse.Namespace) -> int:
