@@ -9,84 +9,13 @@ import typing
 from collections.abc import Mapping
 
 import pytest
+from helpers_records import artifact, record, timing, workload
 from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from strategies import BY_KIND
 
-from tirx_bench.model import (
-    TIMERS,
-    Artifact,
-    Finding,
-    NothingRanError,
-    OutputCheck,
-    Peak,
-    Place,
-    Record,
-    Resources,
-    RoundState,
-    Sample,
-    Timing,
-    TimingPolicy,
-    Tolerance,
-    UsageError,
-    Verification,
-    Work,
-    Workload,
-)
+from tirx_bench.model import Finding, NothingRanError, Record, Sample, Timing, UsageError, Workload
 from tirx_bench.serial import from_plain, to_plain
 
-FINITE = st.floats(allow_nan=False, allow_infinity=False)
-TEXT = st.text(max_size=8)
-COUNT = st.integers(0, 1 << 40)
-VALUE = st.booleans() | st.integers() | FINITE | TEXT
-PARAMS = st.dictionaries(TEXT, VALUE, max_size=3)
-SHAPE = st.lists(COUNT, max_size=3).map(tuple)
-
-
-def several(strategy, least=0):
-    return st.lists(strategy, min_size=least, max_size=2).map(tuple)
-
-
-PLACES = st.builds(Place, TEXT, COUNT, COUNT)
-FINDINGS = st.builds(
-    Finding, TEXT, st.sampled_from(("error", "warning", "note", "lead")), TEXT, st.none() | PLACES, TEXT, several(TEXT)
-)
-WORKLOADS = st.builds(Workload, st.text(min_size=1, max_size=8), PARAMS)
-TOLERANCES = st.builds(Tolerance, FINITE, FINITE)
-WORK = st.builds(Work, FINITE, FINITE, TEXT)
-PEAKS = st.builds(Peak, TEXT, FINITE, FINITE)
-RESOURCES = st.builds(Resources, TEXT, *[COUNT] * 7, SHAPE, SHAPE, COUNT)
-POLICIES = st.builds(
-    TimingPolicy, st.sampled_from(sorted(TIMERS)), st.sampled_from(("cold", "warm")), st.floats(0, 1e6), st.floats(1e-3, 1e6),
-    st.integers(1, 100), COUNT,
-)  # fmt: skip
-OUTPUTS = st.builds(
-    OutputCheck, TEXT, SHAPE, TEXT, *[st.none() | FINITE] * 3, SHAPE, *[st.none() | FINITE] * 2, COUNT, TOLERANCES, TEXT
-)
-VERIFICATIONS = st.builds(Verification, several(OUTPUTS), COUNT, TEXT, TEXT)
-STATES = st.builds(RoundState, COUNT, st.none() | COUNT, st.none() | COUNT, st.none() | FINITE, several(TEXT))
-TIMINGS = st.builds(Timing, POLICIES, several(st.builds(Sample, TEXT, COUNT, FINITE), 1), several(STATES), st.just(True))
-ARTIFACTS = st.builds(
-    Artifact, TEXT, TEXT, WORKLOADS, PARAMS, TEXT, TEXT, several(TEXT), TEXT, TEXT, several(RESOURCES), several(FINDINGS),
-    st.dictionaries(TEXT, TEXT, max_size=2), st.booleans(),
-)  # fmt: skip
-
-
-def record_of_its_own_timing(kernel, *rest):
-    """A record does not construct when its timing holds no sample of its kernel."""
-    timing = rest[-2]
-    return Record(timing.implementations[0] if timing else kernel, *rest)
-
-
-RECORDS = st.builds(
-    record_of_its_own_timing,
-    TEXT, WORKLOADS, TEXT, TEXT, st.none() | WORK, st.none() | PEAKS, ARTIFACTS, st.dictionaries(TEXT, COUNT, max_size=2),
-    st.dictionaries(TEXT, VALUE | st.none(), max_size=2), several(FINDINGS), st.none() | PEAKS, st.none() | VERIFICATIONS,
-    st.none() | TIMINGS, several(TEXT),
-)  # fmt: skip
-BY_KIND = {
-    Finding: FINDINGS, Workload: WORKLOADS, TimingPolicy: POLICIES, Resources: RESOURCES, Verification: VERIFICATIONS,
-    Timing: TIMINGS, Artifact: ARTIFACTS, Record: RECORDS,
-}  # fmt: skip
 QUICK = settings(max_examples=15, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 
 
@@ -106,19 +35,11 @@ def test_a_value_comes_back_as_it_was(kind):
     check()
 
 
-def example(kind):
-    """One value with every optional part present."""
-    place = Place("a.py", 3)
-    finding = Finding("SPILL", "warning", "it spills", place, "64 bytes", ("a", "b"))
-    workload = Workload("4096", {"m": 4096, "dtype": "bfloat16", "alpha": 1.5, "relu": True})
-    resources = Resources("gemm", 168, 0, 0, 0, 0, 230400, 384, (132, 1, 1), (1, 1, 1), 16)
-    artifact = Artifact("/a", "gemm", workload, {"bn": 256}, "sm_90a", "nvcc", ("nvcc",), "0", "1", (resources,), (finding,), {})
-    check = OutputCheck("c", (2, 2), "bfloat16", 0.0, 0.0, 0.0, (0, 1), 1.0, 1.0, 0, Tolerance(1e-2, 1e-2))
-    timing = Timing(TimingPolicy(), (Sample("gemm", 0, 172.6),), (RoundState(0, 1980, 40, 300.5, ("power cap",)),), True)
-    record = Record("gemm", workload, "run", "now", Work(1.0, 2.0, "bfloat16"), Peak("sheet", 989.4, 4.8), artifact,
-                    {"HGMMA": 8}, {"gpu": "H200"}, (finding,), Peak("run", 700.0, 4.0),
-                    Verification((check,), 0, "normal(0, 1)", "FP32"), timing, ("a part",))  # fmt: skip
-    return {Record: record, Artifact: artifact, Timing: timing, Finding: finding, Workload: workload}[kind]
+PROBLEM = workload(alpha=1.5, relu=True)
+EXAMPLE = record(  # every optional part is present
+    workload=PROBLEM, artifact=artifact(workload=PROBLEM, findings=record().lint), left_out=("a part",),
+    timing=timing({"add": [[172.6]]}, throttle=("power cap",)), noise_floor=0.002,
+)  # fmt: skip
 
 
 def paths(value, at=()):
@@ -143,12 +64,12 @@ def holder(plain, keys):
     return plain
 
 
-FIELDS = [(keys, field, type(owner)) for keys, field, owner in paths(example(Record))]
+FIELDS = [(keys, field, type(owner)) for keys, field, owner in paths(EXAMPLE)]
 
 
 @pytest.mark.parametrize(("keys", "field", "owner"), FIELDS, ids=[name(Record, keys) for keys, _, _ in FIELDS])
 def test_a_field_that_is_missing_unknown_or_of_another_type_is_refused_by_name(keys, field, owner):
-    plain = through_json(example(Record))
+    plain = through_json(EXAMPLE)
     where = holder(plain, keys)
     right = where.pop(field.name)
     if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
@@ -209,7 +130,7 @@ def test_what_is_no_object_at_all_is_refused(data):
 
 
 def test_a_value_that_cannot_be_right_does_not_come_back():
-    plain = through_json(example(Timing))
+    plain = through_json(EXAMPLE.timing)
     with pytest.raises(UsageError, match="passed verification"):
         from_plain(Timing, {**plain, "verified": False})
     with pytest.raises(NothingRanError):

@@ -11,27 +11,9 @@ import pytest
 from helpers_records import artifact, offline_record, record, timing, workload
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from strategies import ANYTHING, COUNT, PARAMS, POLICIES, RECORDS, TEXT, TIMINGS, VERIFICATIONS, WORKLOADS, maybe
 
-from tirx_bench.model import (
-    CACHES,
-    TIMERS,
-    Artifact,
-    Finding,
-    OutputCheck,
-    Peak,
-    Place,
-    Record,
-    Resources,
-    RoundState,
-    Sample,
-    Timing,
-    TimingPolicy,
-    Tolerance,
-    UsageError,
-    Verification,
-    Work,
-    Workload,
-)
+from tirx_bench.model import Peak, Record, TimingPolicy, UsageError, Workload
 from tirx_bench.pipeline.request import Answer, Request
 from tirx_bench.serial import from_plain, to_plain
 from tirx_bench.store import (
@@ -47,73 +29,18 @@ from tirx_bench.store import (
 
 # ---------------------------------------------------------------------------------------- any record
 
-text = st.text(max_size=12)
-names = st.text(min_size=1, max_size=8)
-whole = st.integers(-(2**53), 2**53)
-count = st.integers(0, 2**40)
-number = st.floats(allow_nan=False, allow_infinity=False)
-positive = st.floats(1e-6, 1e12)
-maybe = st.none() | number
-shape = st.lists(count, max_size=3).map(tuple)
-value = whole | number | text | st.booleans()
-params = st.dictionaries(names, value, max_size=3)
-anything = st.recursive(
-    st.none() | value, lambda inner: st.lists(inner, max_size=2) | st.dictionaries(names, inner, max_size=2), max_leaves=4
-)
-
-
-def some(of, most=2):
-    return st.lists(of, max_size=most).map(tuple)
-
-
-places = st.builds(Place, text, count, count)
-findings = some(st.builds(
-    Finding, text, st.sampled_from(["error", "warning", "note", "lead"]), text, st.none() | places, text, some(text),
-))  # fmt: skip
-workloads = st.builds(Workload, names, params)
-resources = st.builds(Resources, text, *[count] * 7, shape, shape, count)
-artifacts = st.builds(
-    Artifact, text, text, workloads, params, text, text, some(text), text, text, some(resources), findings,
-    st.dictionaries(names, text, max_size=2), st.booleans(),
-)  # fmt: skip
-tolerances = st.builds(Tolerance, number, number)
-checks = st.builds(OutputCheck, text, shape, text, maybe, maybe, maybe, shape, maybe, maybe, count, tolerances, text)
-verifications = st.builds(Verification, some(checks), whole, text, text)
-policies = st.builds(
-    TimingPolicy, st.sampled_from(list(TIMERS)), st.sampled_from(list(CACHES)), positive, positive, st.integers(1, 50), whole
-)
-samples = st.builds(Sample, text, count, positive)
-states = st.builds(RoundState, count, st.none() | count, st.none() | count, maybe, some(text))
-timings = st.builds(Timing, policies, st.lists(samples, min_size=1, max_size=4).map(tuple), some(states), st.just(True))
-peaks = st.builds(Peak, text, positive, positive)
-work = st.builds(Work, number, number, st.sampled_from(["bfloat16", "float32", "int32"]))
-
-
-def record_of_its_own_timing(kernel, *rest):
-    """A record does not construct when its timing holds no sample of its kernel."""
-    timing = rest[-2]
-    return Record(timing.implementations[0] if timing else kernel, *rest)
-
-
-every_record = st.builds(
-    record_of_its_own_timing,
-    names, workloads, text, text, st.none() | work, st.none() | peaks, artifacts, st.dictionaries(names, count),
-    st.dictionaries(names, anything, max_size=3), findings, st.none() | peaks, st.none() | verifications, st.none() | timings,
-    some(text),
-)  # fmt: skip
-
 
 def examples(most: int) -> settings:
     return settings(max_examples=most, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
-@given(every_record)
+@given(RECORDS)
 @examples(60)
 def test_any_record_comes_back_from_json_as_it_was(before):
     assert from_plain(Record, json.loads(json.dumps(to_plain(before)))) == before
 
 
-@given(every_record)
+@given(RECORDS)
 @examples(20)
 def test_any_record_comes_back_from_its_file_as_it_was(tmp_path_factory, before):
     path = write_record(before, tmp_path_factory.mktemp("out"))
@@ -121,13 +48,13 @@ def test_any_record_comes_back_from_its_file_as_it_was(tmp_path_factory, before)
     assert path.parent.name == "records" and path.suffix == ".json"
 
 
-@given(st.builds(Answer, st.dictionaries(names, anything, max_size=2), st.none() | verifications, st.none() | timings))
+@given(st.builds(Answer, st.dictionaries(TEXT, ANYTHING, max_size=2), maybe(VERIFICATIONS), maybe(TIMINGS)))
 @examples(20)
 def test_what_the_gpu_process_answers_comes_back_as_it_was(before):
     assert from_plain(Answer, json.loads(json.dumps(to_plain(before)))) == before
 
 
-@given(st.builds(Request, st.sampled_from(["verify", "bench", "launch"]), text, workloads, params, text, policies, text, count))
+@given(st.builds(Request, st.sampled_from(["verify", "bench", "launch"]), TEXT, WORKLOADS, PARAMS, TEXT, POLICIES, TEXT, COUNT))
 @examples(20)
 def test_what_the_gpu_process_is_asked_comes_back_as_it_was(before):
     assert from_plain(Request, json.loads(json.dumps(to_plain(before)))) == before

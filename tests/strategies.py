@@ -1,0 +1,73 @@
+"""Hypothesis strategies: any value of the model that constructs."""
+
+from __future__ import annotations
+
+import typing
+
+from hypothesis import strategies as st
+
+from tirx_bench import model
+
+TEXT = st.text(max_size=12)
+NAME = st.text(min_size=1, max_size=12)
+WHOLE = st.integers()
+COUNT = st.integers(0, 1 << 40)
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
+VALUE = st.booleans() | WHOLE | FINITE | TEXT
+PARAMS = st.dictionaries(TEXT, VALUE, max_size=3)
+SHAPE = st.lists(COUNT, max_size=3).map(tuple)
+ANYTHING = st.recursive(
+    st.none() | VALUE, lambda inner: st.lists(inner, max_size=2) | st.dictionaries(TEXT, inner, max_size=2), max_leaves=4
+)
+
+
+def several(strategy, least=0, most=2):
+    return st.lists(strategy, min_size=least, max_size=most).map(tuple)
+
+
+def maybe(strategy):
+    return st.none() | strategy
+
+
+PLACES = st.builds(model.Place, TEXT, COUNT, COUNT)
+FINDINGS = st.builds(
+    model.Finding, TEXT, st.sampled_from(typing.get_args(model.Severity)), TEXT, maybe(PLACES), TEXT, several(TEXT)
+)
+WORKLOADS = st.builds(model.Workload, NAME, PARAMS)
+TOLERANCES = st.builds(model.Tolerance, FINITE, FINITE)
+WORK = st.builds(model.Work, FINITE, FINITE, TEXT)
+PEAKS = st.builds(model.Peak, TEXT, FINITE, FINITE)
+RESOURCES = st.builds(model.Resources, TEXT, *[COUNT] * 7, SHAPE, SHAPE, COUNT)
+POLICIES = st.builds(
+    model.TimingPolicy, st.sampled_from(sorted(model.TIMERS)), st.sampled_from(sorted(model.CACHES)),
+    st.floats(0, allow_infinity=False), st.floats(0, exclude_min=True, allow_infinity=False), st.integers(1), WHOLE,
+)  # fmt: skip
+OUTPUTS = st.builds(
+    model.OutputCheck, TEXT, SHAPE, TEXT, *[maybe(FINITE)] * 3, SHAPE, *[maybe(FINITE)] * 2, COUNT, TOLERANCES, TEXT
+)
+VERIFICATIONS = st.builds(model.Verification, several(OUTPUTS), WHOLE, TEXT, TEXT)
+SAMPLES = st.builds(model.Sample, TEXT, COUNT, FINITE)
+STATES = st.builds(model.RoundState, COUNT, maybe(COUNT), maybe(COUNT), maybe(FINITE), several(TEXT))
+TIMINGS = st.builds(model.Timing, POLICIES, several(SAMPLES, least=1, most=4), several(STATES), st.just(True))
+ARTIFACTS = st.builds(
+    model.Artifact, TEXT, TEXT, WORKLOADS, PARAMS, TEXT, TEXT, several(TEXT), TEXT, TEXT, several(RESOURCES), several(FINDINGS),
+    st.dictionaries(TEXT, TEXT, max_size=2), st.booleans(),
+)  # fmt: skip
+
+
+def record_of_its_own_timing(kernel, *rest):
+    """A record does not construct when its timing holds no sample of its kernel."""
+    timing = rest[-3]
+    return model.Record(timing.implementations[0] if timing else kernel, *rest)
+
+
+RECORDS = st.builds(
+    record_of_its_own_timing,
+    TEXT, WORKLOADS, TEXT, TEXT, maybe(WORK), maybe(PEAKS), ARTIFACTS, st.dictionaries(TEXT, COUNT),
+    st.dictionaries(TEXT, ANYTHING, max_size=3), several(FINDINGS), maybe(PEAKS), maybe(VERIFICATIONS), maybe(TIMINGS),
+    several(TEXT), maybe(FINITE),
+)  # fmt: skip
+BY_KIND = {
+    model.Finding: FINDINGS, model.Workload: WORKLOADS, model.TimingPolicy: POLICIES, model.Resources: RESOURCES,
+    model.Verification: VERIFICATIONS, model.Timing: TIMINGS, model.Artifact: ARTIFACTS, model.Record: RECORDS,
+}  # fmt: skip
