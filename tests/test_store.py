@@ -11,7 +11,7 @@ import pytest
 from helpers_records import artifact, offline_record, record, timing, workload
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from strategies import ANYTHING, COUNT, PARAMS, POLICIES, RECORDS, TEXT, TIMINGS, VERIFICATIONS, WORKLOADS, maybe
+from strategies import ANYTHING, PARAMS, POLICIES, RECORDS, TEXT, TIMINGS, VERIFICATIONS, WORKLOADS, maybe
 
 from tirx_bench.model import Peak, Record, TimingPolicy, UsageError, Workload
 from tirx_bench.pipeline.request import Answer, Request
@@ -54,7 +54,9 @@ def test_what_the_gpu_process_answers_comes_back_as_it_was(before):
     assert from_plain(Answer, json.loads(json.dumps(to_plain(before)))) == before
 
 
-@given(st.builds(Request, st.sampled_from(["verify", "bench", "launch"]), TEXT, WORKLOADS, PARAMS, TEXT, POLICIES, TEXT, COUNT))
+@given(
+    st.builds(Request, st.sampled_from(["verify", "bench", "launch", "self-test"]), TEXT, WORKLOADS, PARAMS, TEXT, POLICIES, TEXT)
+)
 @examples(20)
 def test_what_the_gpu_process_is_asked_comes_back_as_it_was(before):
     assert from_plain(Request, json.loads(json.dumps(to_plain(before)))) == before

@@ -23,7 +23,6 @@ class Request:
     artifact: str
     policy: TimingPolicy
     peaks: str
-    warmup_calls: int = 3
 
 
 @dataclass(frozen=True)

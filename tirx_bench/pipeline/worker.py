@@ -44,7 +44,8 @@ from tirx_bench.tools import die_with_parent
 from tirx_bench.verify import Buffers, Case, compare, fresh, prepare, verify
 
 Step = Callable[[str], None]
-Launch = Callable[[Buffers], None]
+Bind = Callable[[Buffers], Call]  # a launch on buffers by name
+WARM_UP_CALLS = 3
 
 
 def perform(request: Request, step: Step) -> Answer:
@@ -57,47 +58,52 @@ def perform(request: Request, step: Step) -> Answer:
     if device.capability != capability(artifact.arch):
         raise MissingError(f"the artifact is for {artifact.arch} and this device, {device.name}, is sm_{device.capability}")
     params = kernel.params(request.workload, request.tunables)
-    launch = load(kernel, build_functions(kernel, params), artifact)
+    bind = load(kernel, build_functions(kernel, params), artifact)
     step("making inputs and the reference")
     case = prepare(kernel, params, device, request.policy.seed)
     if request.action == "launch":
         step("launching")
-        _launch_once(case, launch, device, request.warmup_calls)
+        _launch_once(case, bind, device)
         return Answer(device.describe())
     step("launching")
-    verification = verify(case, launch, device)
+    verification = verify(case, lambda buffers: bind(buffers)(), device)
     if request.action == "verify" or not verification.passed:
         return Answer(device.describe(), verification)
-    return _bench(request, case, launch, verification, artifact, device, step)
+    return _bench(request, case, bind, verification, artifact, device, step)
 
 
-def load(kernel: Kernel, functions: Mapping[str, Any], artifact: Artifact) -> Launch:
-    """The artifact's cubin as a call on buffers by name, in the kernel's launch order."""
+def load(kernel: Kernel, functions: Mapping[str, Any], artifact: Artifact) -> Bind:
+    """The artifact's cubin as a call on buffers by name, in the order of `functions`, which is the launch order."""
     with serving(artifact):
         module = compile_module(functions, artifact.arch).jit()
-    order = kernel.launch or tuple(functions)
-    steps = [(module[name], [p.name for p in functions[name].params]) for name in order]
+    steps = [(module[name], [p.name for p in function.params]) for name, function in functions.items()]
 
-    def launch(buffers: Buffers) -> None:
-        for function, names in steps:
+    def bind(buffers: Buffers) -> Call:
+        for _, names in steps:
             if missing := [name for name in names if name not in buffers]:
                 raise UsageError(f"the PrimFunc takes {missing}, which {kernel.name} has no input, output or workspace for")
-            function(*(buffers[name] for name in names))
+        bound = [(function, [buffers[name] for name in names]) for function, names in steps]
 
-    return launch
+        def launch() -> None:
+            for function, arguments in bound:
+                function(*arguments)
+
+        return launch
+
+    return bind
 
 
-def _launch_once(case: Case, launch: Launch, device: CudaDevice, warmup_calls: int) -> None:
+def _launch_once(case: Case, bind: Bind, device: CudaDevice) -> None:
     """Warm up, then one operation between cudaProfilerStart and Stop inside an NVTX range; nothing is timed."""
-    buffers = case.buffers
-    for _ in range(warmup_calls):
-        launch(buffers)
+    launch = bind(case.buffers)
+    for _ in range(WARM_UP_CALLS):
+        launch()
     case.reset()
     device.synchronize()
     cudart, nvtx = device.torch.cuda.cudart(), device.torch.cuda.nvtx
     cudart.cudaProfilerStart()
     with nvtx.range(f"tirx-bench {case.kernel.name}"):
-        launch(buffers)
+        launch()
         device.synchronize()
     cudart.cudaProfilerStop()
 
@@ -105,7 +111,7 @@ def _launch_once(case: Case, launch: Launch, device: CudaDevice, warmup_calls: i
 def _bench(
     request: Request,
     case: Case,
-    launch: Launch,
+    bind: Bind,
     verification: Verification,
     artifact: Artifact,
     device: CudaDevice,
@@ -113,15 +119,14 @@ def _bench(
 ) -> Answer:
     if artifact.instrumented:
         raise UsageError("the artifact is instrumented for IKET, so its time says nothing", "unset the TVM_IKET_* variables")
-    buffers = case.buffers
-    calls: dict[str, Call] = {case.kernel.name: lambda: launch(buffers)}
     if request.action == "self-test":
-        return Answer(device.describe(), verification, _self_test(request, case, launch, verification, device, step))
+        return Answer(device.describe(), verification, _self_test(request, case, bind, verification, device, step))
     step("verifying the baselines")
     baselines, left_out = _baselines(case, device)
     step("measuring the card's peak")
     peak = _peak(request, case, device)
-    timing = measure(calls | baselines, request.policy, device, verification, reset=case.reset, progress=step)
+    calls = {case.kernel.name: bind(case.buffers), **baselines}
+    timing = measure(calls, request.policy, device, verification, reset=case.reset, progress=step)
     # A race may show only under load: the outputs of the last timed call must still be right.
     after = compare(case, case.outputs, device)
     if not after.passed:
@@ -129,13 +134,10 @@ def _bench(
     return Answer(device.describe(), verification, timing, peak, tuple(left_out))
 
 
-def _self_test(
-    request: Request, case: Case, launch: Launch, verification: Verification, device: CudaDevice, step: Step
-) -> Timing:
+def _self_test(request: Request, case: Case, bind: Bind, verification: Verification, device: CudaDevice, step: Step) -> Timing:
     """A/A: the kernel under two names, each with buffers of its own."""
     twin = case.twin(device)
-    mine, other = case.buffers, twin.buffers
-    calls: dict[str, Call] = {case.kernel.name: lambda: launch(mine), SAME_CODE: lambda: launch(other)}
+    calls = {case.kernel.name: bind(case.buffers), SAME_CODE: bind(twin.buffers)}
 
     def reset() -> None:
         case.reset()
