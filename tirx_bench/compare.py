@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import math
-import statistics
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from tirx_bench.model import NothingRanError, Record, Timing, UsageError
-from tirx_bench.stats import Interval, mean_interval, rank_interval
+from tirx_bench.stats import Interval, difference_interval, mean_interval, rank_interval
 
 Verdict = Literal["faster", "slower", "same", "inconclusive"]
 # Sessions of one card differ by about this much with nothing changed, so a smaller difference is not one.
 SESSION_FLOOR = 0.01
+SESSION_REASONS: dict[Verdict, str] = {
+    "faster": f"the whole interval is below {1 - SESSION_FLOOR:g}",
+    "slower": f"the whole interval is above {1 + SESSION_FLOOR:g}",
+    "same": f"the whole interval is within {SESSION_FLOOR:.0%} of 1, what two sessions differ by",
+    "inconclusive": f"the interval crosses {1 - SESSION_FLOOR:g} or {1 + SESSION_FLOOR:g}; more rounds narrow it",
+}
 MARGIN = 0.005  # within one session and in balanced order
 HIGHEST_FLOOR = 0.01
 MIN_UNITS = 8  # stopping earlier raises the false verdicts above the nominal 5 %
@@ -87,7 +92,7 @@ def _decide(units: tuple[float, ...], floor: float | None) -> tuple[Verdict, str
 
 
 def _called(interval: Interval, narrow: Interval, margin: float) -> Verdict:
-    """Faster or slower by the 95 % interval; the same when the 90 % one lies within the margin (two one-sided tests)."""
+    """Faster or slower by `interval`; the same when `narrow` lies within the margin (with 90 %: two one-sided tests)."""
     if interval.high < 1 - margin:
         return "faster"
     if interval.low > 1 + margin:
@@ -101,11 +106,18 @@ def compare(old: Record, new: Record) -> Comparison:
     if differing := _differences(_conditions(old, before), _conditions(new, after)):
         raise UsageError("the records are not comparable: " + "; ".join(differing), "measure both under the same conditions")
     a, b = (t.round_medians_us(r.kernel) for t, r in ((before, old), (after, new)))
-    ratio, low, high = _ratio(a, b)
-    verdict, reason = _verdict(low, high)
+    interval = difference_interval(*([math.log(us) for us in rounds] for rounds in (a, b)))
+    verdict = _called(interval, interval, SESSION_FLOOR)
     changed = _differences(_contents(old), _contents(new))
     return Comparison(
-        verdict, reason, before.median_us(old.kernel), after.median_us(new.kernel), ratio, low, high, tuple(changed)
+        verdict,
+        SESSION_REASONS[verdict],
+        before.median_us(old.kernel),
+        after.median_us(new.kernel),
+        interval.ratio,
+        interval.low,
+        interval.high,
+        tuple(changed),
     )
 
 
@@ -142,30 +154,3 @@ def _contents(record: Record) -> dict[str, Any]:
 
 def _differences(a: dict[str, Any], b: dict[str, Any]) -> list[str]:
     return [f"{name} {a.get(name)} and {b.get(name)}" for name in {**a, **b} if a.get(name) != b.get(name)]
-
-
-def _ratio(a: tuple[float, ...], b: tuple[float, ...]) -> tuple[float, float, float]:
-    """The ratio of the rounds' geometric means with Welch's 95 % interval on their logarithms."""
-    logs = [[math.log(us) for us in rounds] for rounds in (a, b)]
-    centre = statistics.mean(logs[1]) - statistics.mean(logs[0])
-    if min(map(len, logs)) < 2:
-        return math.exp(centre), 0.0, math.inf
-    from scipy.special import stdtrit  # Student's t; scipy.stats would take seconds to load
-
-    parts = [statistics.variance(values) / len(values) for values in logs]
-    total = sum(parts)
-    half = 0.0
-    if total:  # a timer's steps can be coarser than the spread
-        freedom = total**2 / sum(part**2 / (len(values) - 1) for part, values in zip(parts, logs, strict=True))
-        half = float(stdtrit(freedom, 0.975)) * math.sqrt(total)
-    return math.exp(centre), math.exp(centre - half), math.exp(centre + half)
-
-
-def _verdict(low: float, high: float) -> tuple[Verdict, str]:
-    if high < 1 - SESSION_FLOOR:
-        return "faster", f"the whole interval is below {1 - SESSION_FLOOR:g}"
-    if low > 1 + SESSION_FLOOR:
-        return "slower", f"the whole interval is above {1 + SESSION_FLOOR:g}"
-    if low >= 1 - SESSION_FLOOR and high <= 1 + SESSION_FLOOR:
-        return "same", f"the whole interval is within {SESSION_FLOOR:.0%} of 1, what two sessions differ by"
-    return "inconclusive", f"the interval crosses {1 - SESSION_FLOOR:g} or {1 + SESSION_FLOOR:g}; more rounds narrow it"

@@ -32,6 +32,22 @@ def mean_interval(logs: Sequence[float], confidence: float = 0.95) -> Interval:
     return Interval(math.exp(centre), math.exp(centre - half), math.exp(centre + half))
 
 
+def difference_interval(old: Sequence[float], new: Sequence[float]) -> Interval:
+    """Welch's 95 % interval on the ratio of two independent samples, new over old, from their logarithms."""
+    centre = statistics.mean(new) - statistics.mean(old)
+    if min(len(old), len(new)) < 2:
+        return Interval(math.exp(centre), 0.0, math.inf)
+    from scipy.special import stdtrit
+
+    parts = [statistics.variance(values) / len(values) for values in (old, new)]
+    total = sum(parts)
+    half = 0.0
+    if total:  # a timer's steps can be coarser than the spread
+        freedom = total**2 / sum(part**2 / (len(values) - 1) for part, values in zip(parts, (old, new), strict=True))
+        half = float(stdtrit(freedom, 0.975)) * math.sqrt(total)
+    return Interval(math.exp(centre), math.exp(centre - half), math.exp(centre + half))
+
+
 def rank_interval(logs: Sequence[float], confidence: float = 0.95) -> Interval:
     """Hodges and Lehmann's estimate with Wilcoxon's signed-rank interval: no shape of the noise is assumed.
 

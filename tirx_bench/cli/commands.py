@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tirx_bench.cli.emit import Progress, emit, error_plain, print_text, report
-from tirx_bench.model import Record, Timing, TimingPolicy, UsageError, WorkbenchError, unknown
+from tirx_bench.model import Record, Timing, TimingPolicy, UsageError, WorkbenchError, failing, unknown
 from tirx_bench.serial import to_plain
 
 if TYPE_CHECKING:
@@ -75,8 +75,7 @@ def do_lint(arguments: argparse.Namespace) -> int:
         emit(found)
     else:
         print(findings(found) or "no findings")
-    bad = ("error", "warning") if arguments.strict else ("error",)
-    return int(any(f.severity in bad for f in found))
+    return int(failing(found, arguments.strict))
 
 
 def do_compile(arguments: argparse.Namespace) -> int:

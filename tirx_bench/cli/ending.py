@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import errno
-import json
 import signal
 import sys
 import traceback
 from collections.abc import Callable
 from typing import NoReturn
 
-from tirx_bench.cli.emit import error_plain, report
+from tirx_bench.cli.emit import emit, error_plain, report
 from tirx_bench.model import FailedError, UsageError, WorkbenchError
 
 INTERRUPTED = 130
@@ -26,7 +25,7 @@ def guarded(work: Callable[[], int], as_json: bool) -> int:
             code = work()
         except WorkbenchError as error:
             if as_json:
-                print(json.dumps(error_plain(error), indent=1))
+                emit(error_plain(error))
             report(error)
             code = error.exit_code
         if sys.stdout is not None:  # as under `>&-`

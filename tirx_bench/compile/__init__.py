@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tirx_bench.compile.cubin import code_hash
-from tirx_bench.compile.folder import damage, read, staged, write_manifest
+from tirx_bench.compile.folder import kept, read, staged, write_manifest
 from tirx_bench.compile.lower import Lowered, build_functions, compile_module, load_tvm, lower
 from tirx_bench.compile.nvcc import Nvcc
 from tirx_bench.compile.nvrtc import Nvrtc
@@ -60,8 +60,8 @@ def compile_functions(
     key = json.dumps([lowered.cuda, program.name, program.version, program.options, request])
     folder = out.absolute() / kernel.name / hashlib.sha256(key.encode()).hexdigest()[:16]
     try:
-        if folder.exists() and not damage(folder):
-            return read(folder)
+        if artifact := kept(folder):
+            return artifact
         with staged(folder) as staging:
             _build(staging, folder, lowered, program, kernel, workload, tunables, arch, variables)
     except OSError as error:

@@ -54,15 +54,14 @@ def write_manifest(folder: Path, artifact: Artifact) -> None:
     (folder / "manifest.json").write_text(json.dumps({"format": FORMAT, **to_plain(artifact)}, indent=1))
 
 
-def damage(folder: Path) -> str:
-    """Why an existing folder cannot be used; empty if it can, or if there is none."""
+def kept(folder: Path) -> Artifact | None:
+    """The artifact of an earlier build; None if there is none that can be used."""
     if not folder.exists():
-        return ""
+        return None
     try:
-        read(folder)
-    except UsageError as error:
-        return error.message
-    return ""
+        return read(folder)
+    except UsageError:
+        return None
 
 
 @contextlib.contextmanager
@@ -84,7 +83,7 @@ def staged(final: Path) -> Iterator[Path]:
 def _publish(staging: Path, final: Path) -> None:
     staging.chmod(0o755)  # mkdtemp makes it private
     with _alone_in(final.parent):  # another process may be mending the same folder
-        if damage(final):
+        if final.exists() and kept(final) is None:
             aside = staging.with_suffix(".damaged")
             final.rename(aside)
             shutil.rmtree(aside, ignore_errors=True)

@@ -6,7 +6,7 @@ below raises `UsageError` with what is wrong, so a kernel file fails when it is 
 
 from tirx_bench.model.artifact import Artifact, Resources
 from tirx_bench.model.errors import FailedError, MissingError, NothingRanError, UsageError, WorkbenchError, unknown
-from tirx_bench.model.finding import Finding, Place, Severity
+from tirx_bench.model.finding import Finding, Place, Severity, failing
 from tirx_bench.model.kernel import Constraint, Kernel, Params, Shape, Tolerance, Value, Work, Workload, call
 from tirx_bench.model.record import Peak, Record
 from tirx_bench.model.timing import CACHES, TIMERS, RoundState, Sample, Timing, TimingPolicy
@@ -42,5 +42,6 @@ __all__ = [
     "WorkbenchError",
     "Workload",
     "call",
+    "failing",
     "unknown",
 ]

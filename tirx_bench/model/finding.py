@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -30,3 +31,9 @@ class Finding:
     place: Place | None = None
     evidence: str = ""
     witness: tuple[str, ...] = ()
+
+
+def failing(findings: Iterable[Finding], strict: bool = False) -> bool:
+    """Whether there is an error among them, or a warning when strict."""
+    bad = ("error", "warning") if strict else ("error",)
+    return any(f.severity in bad for f in findings)

@@ -8,7 +8,7 @@ from typing import Any
 
 from tirx_bench.model.artifact import Artifact
 from tirx_bench.model.errors import UsageError
-from tirx_bench.model.finding import Finding
+from tirx_bench.model.finding import Finding, failing
 from tirx_bench.model.kernel import Work, Workload
 from tirx_bench.model.timing import Timing
 from tirx_bench.model.verification import Verification
@@ -59,5 +59,4 @@ class Record:
 
     def failed(self, strict: bool = False) -> bool:
         """An error-level finding (or a warning, when strict) or a failed verification."""
-        bad = ("error", "warning") if strict else ("error",)
-        return any(f.severity in bad for f in self.findings) or bool(self.verification and not self.verification.passed)
+        return failing(self.findings, strict) or bool(self.verification and not self.verification.passed)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from tirx_bench.compare import Comparison, against
 from tirx_bench.hardware import occupancy
@@ -20,18 +20,19 @@ ALWAYS = ("HGMMA", "UTMALDG", "STSM", "LDL", "STL")
 
 def table(rows: Sequence[Sequence[str]], indent: int = 0) -> str:
     """Rows in columns: names on the left, numbers right-aligned."""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    lines = [
-        "  ".join([row[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(row[1:], widths[1:], strict=True))]).rstrip()
-        for row in rows
-    ]
-    return "\n".join(" " * indent + line for line in lines)
+    return "\n".join(" " * indent + line for line in _lines(rows, str.rjust))
 
 
 def listing(rows: Sequence[Sequence[str]]) -> str:
     """Rows in left-aligned columns."""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return "\n".join("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows)
+    return "\n".join(_lines(rows, str.ljust))
+
+
+def _lines(rows: Sequence[Sequence[str]], justify: Callable[[str, int], str]) -> Iterator[str]:
+    """Rows in columns of one width each: the first on the left, the others as `justify` puts them."""
+    name, *others = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for first, *cells in rows:
+        yield "  ".join([first.ljust(name), *(justify(c, w) for c, w in zip(cells, others, strict=True))]).rstrip()
 
 
 def findings(found: Iterable[Finding]) -> str:

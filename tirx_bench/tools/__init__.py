@@ -174,10 +174,6 @@ def code_variables() -> dict[str, str]:
     return {n: present[n] for n in sorted(present) if n in CODE_VARIABLES}
 
 
-def variable(name: str, default: str = "") -> str:
-    return os.environ.get(name, default)
-
-
 @contextlib.contextmanager
 def scoped_variable(name: str, value: str) -> Iterator[None]:
     """Set a variable for libraries that read it in this process, and restore it."""
