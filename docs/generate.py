@@ -3,33 +3,87 @@
     python docs/generate.py            # write
     python docs/generate.py --check    # exit 1 if a document is not what its data gives
 
-A block is fenced text after a comment `<!-- show FILE -->` (a record's page) or `<!-- startup FILE -->` (a table).
+A block is fenced text after a comment `<!-- show FILE -->` (a record's page), or a table after `<!-- startup FILE -->`,
+`<!-- crosscheck FILE -->` or `<!-- statuses -->`.
 """
 
 import json
 import re
+import statistics
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
+from tirx_bench.model import STATUSES
 from tirx_bench.render import page
 from tirx_bench.store import read_record
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = ("README.md", "docs/guide.md")
-BLOCK = re.compile(r"(<!-- (show|startup) (\S+) -->\n)(?:```text\n.*?```|\|.*?(?=\n\n|\Z))", re.DOTALL)
+DOCUMENTS = ("README.md", "docs/guide.md", "docs/measurement.md")
+BLOCK = re.compile(r"(<!-- (show|startup|crosscheck|statuses)(?: (\S+))? -->\n)(?:```text\n.*?```|\|.*?(?=\n\n|\Z))", re.DOTALL)
 
 
-def render(kind: str, path: Path) -> str:
+def render(kind: str, name: str) -> str:
+    if kind == "statuses":
+        return table(["status", "what it means", "what it forbids"], ((n, m.text, m.forbids or "-") for n, m in STATUSES.items()))
+    path = ROOT / name
     if kind == "show":
         return f"```text\n{page(read_record(path))}\n```"
-    data = json.loads(path.read_text())
-    rows = [f"| `{name}` | {t['median_s']:.2f} s |" for name, t in data["times"].items()]
+    return {"startup": startup, "crosscheck": crosscheck}[kind](json.loads(path.read_text()))
+
+
+def table(head: list[str], rows: Iterable[Iterable[str]]) -> str:
+    return "\n".join("| " + " | ".join(row) + " |" for row in [head, ["---"] * len(head), *rows])
+
+
+def startup(data: dict) -> str:
     where = f"median of {len(data['times']['list']['samples_s'])} on {data['processor']}, {data['date']}"
-    return "\n".join([f"| command | {where} |", "|---|---|", *rows])
+    return table(["command", where], ((f"`{name}`", f"{t['median_s']:.2f} s") for name, t in data["times"].items()))
+
+
+OTHERS = {  # ours: theirs
+    "ours, event": ("tvm.tirx.bench, event", "nvbench, cold"),
+    "ours, event, gate": ("nvbench, cold",),
+    "ours, proton": ("tvm.tirx.bench, proton",),
+    "ours, event, after a fill": ("tvm.tirx.bench, event",),
+    "ours, proton, after a fill": ("tvm.tirx.bench, proton",),
+    "ours, event, 200 calls warm": ("nvbench, batch",),
+}
+
+
+def crosscheck(data: dict) -> str:
+    """Times over the turns with the mean SM clock where it is known, and ours over theirs, in cycles too where both are."""
+    times = data["times_us"]
+    cases = list(next(iter(times.values()))[0])
+    rows = [[tool, *(cell(tool, turns, case) for case in cases)] for tool, turns in times.items()]
+    for ours, others in OTHERS.items():
+        for theirs in others:
+            if ours in times and theirs in times:
+                rows.append([f"{ours} / {theirs}", *(ratio(times, ours, theirs, case) for case in cases)])
+    return table([f"{data['environment']['gpu']}, {data['date']}", *cases], rows)
+
+
+def middle(turns: list, case: str, of: str) -> float | None:
+    known = [turn[case][of] for turn in turns if turn[case][of]]
+    return statistics.median(known) if known else None
+
+
+def cell(tool: str, turns: list, case: str) -> str:
+    """With the clock where it comes from the card's counters; the driver's is too coarse for sessions of 0.1 s."""
+    clock = None if tool.startswith("tvm") else middle(turns, case, "mhz")
+    return f"{middle(turns, case, 'us'):.2f} us" + (f" at {clock:.0f} MHz" if clock else "")
+
+
+def ratio(times: dict, ours: str, theirs: str, case: str) -> str:
+    """In cycles too against nvbench, which reads the card's counters as we do."""
+    in_time = middle(times[ours], case, "us") / middle(times[theirs], case, "us")
+    clocks = [middle(times[tool], case, "mhz") for tool in (ours, theirs)]
+    in_cycles = f", in cycles {in_time * clocks[0] / clocks[1]:.3f}" if all(clocks) and theirs.startswith("nvbench") else ""
+    return f"{in_time:.3f}{in_cycles}"
 
 
 def generated(text: str) -> str:
-    return BLOCK.sub(lambda match: match[1] + render(match[2], ROOT / match[3]), text)
+    return BLOCK.sub(lambda match: match[1] + render(match[2], match[3]), text)
 
 
 def main() -> int:

@@ -3,7 +3,7 @@
 The ReLU costs no instruction: it is a modifier of the conversion of the accumulators, `cvt.rn.relu`.
 """
 
-from tirx_bench import Kernel, TimingPolicy, bench, hopper, script
+from tirx_bench import Baseline, Kernel, TimingPolicy, bench, hopper, script
 from tirx_bench.gemm_problem import WORKLOADS, inputs, outputs, tolerance, work
 from tirx_bench.ops import relu
 
@@ -44,7 +44,10 @@ KERNEL = Kernel(
     reference=reference,
     tolerance=tolerance,
     work=work,
-    baselines={"torch.mm + clamp_min": mm_then_clamp, "cuBLASLt ReLU epilogue": cublaslt_relu},
+    baselines={
+        "torch.mm + clamp_min": Baseline(mm_then_clamp, tuning="cuBLAS's own choice, no search"),
+        "cuBLASLt ReLU epilogue": Baseline(cublaslt_relu, tuning="cuBLASLt's first heuristic, no search"),
+    },
     tunables=hopper.TUNABLES,
     constraints=hopper.CONSTRAINTS,
 )

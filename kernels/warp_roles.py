@@ -4,7 +4,7 @@ In each block, warp 0 moves 256 elements to shared memory, and warp 1 computes o
 the wait and the consumer of every block; a compile without IKET leaves no trace of them.
 """
 
-from tirx_bench import Constraint, Kernel, TimingPolicy, Tolerance, Work, Workload, bench, script
+from tirx_bench import Baseline, Constraint, Kernel, TimingPolicy, Tolerance, Work, Workload, bench, script
 
 ELEMENTS = 256  # per block
 LANES = 32
@@ -79,7 +79,7 @@ KERNEL = Kernel(
     reference=reference,
     tolerance=Tolerance(rtol=0, atol=0),  # doubling is exact, so with or without FMA there is one rounding
     work=work,
-    baselines={"torch.add": torch_add},
+    baselines={"torch.add": Baseline(torch_add, tuning="none")},
     constraints=(Constraint("n >= 256 and n % 256 == 0", "a block takes 256 elements, without a tail"),),
 )
 

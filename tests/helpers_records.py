@@ -6,6 +6,7 @@ from typing import Any
 
 from tirx_bench.model import (
     Artifact,
+    CardState,
     Finding,
     Kernel,
     OutputCheck,
@@ -13,7 +14,6 @@ from tirx_bench.model import (
     Place,
     Record,
     Resources,
-    RoundState,
     Sample,
     Timing,
     TimingPolicy,
@@ -83,10 +83,11 @@ def timing(
 ) -> Timing:
     """`times` holds the microseconds of every call, by implementation and round."""
     rounds = len(next(iter(times.values())))
-    samples = [Sample(name, n, us) for n in range(rounds) for name, by_round in times.items() for us in by_round[n]]
+    calls = [(name, n, us) for n in range(rounds) for name, by_round in times.items() for us in by_round[n]]
+    samples = [Sample(name, n, us, at_us=100.0 * i, clock_mhz=1980.0) for i, (name, n, us) in enumerate(calls)]
     known = {"sm_clock_mhz": 1980, "temperature_c": 40, "power_w": 300.0, **state}
-    states = tuple(RoundState(round=n, throttle=throttle if n == 0 else (), **known) for n in range(rounds))
-    return Timing(policy or TimingPolicy(rounds=rounds), tuple(samples), states, verified=True)
+    states = tuple(CardState(round=n, throttle=throttle if n == 0 else (), **known) for n in range(rounds))
+    return Timing(policy or TimingPolicy(timer="event", rounds=rounds), tuple(samples), states, verified=True, session_s=9.0)
 
 
 def steady(us: float, rounds: int = 10, jitter: float = 0.001, calls: int = 3) -> list[list[float]]:

@@ -7,6 +7,7 @@ import typing
 from hypothesis import strategies as st
 
 from tirx_bench import model
+from tirx_bench.pipeline import request
 
 TEXT = st.text(max_size=12)
 NAME = st.text(min_size=1, max_size=12)
@@ -38,17 +39,41 @@ TOLERANCES = st.builds(model.Tolerance, FINITE, FINITE)
 WORK = st.builds(model.Work, FINITE, FINITE, TEXT)
 PEAKS = st.builds(model.Peak, TEXT, FINITE, FINITE)
 RESOURCES = st.builds(model.Resources, TEXT, *[COUNT] * 7, SHAPE, SHAPE, COUNT)
-POLICIES = st.builds(
-    model.TimingPolicy, st.sampled_from(sorted(model.TIMERS)), st.sampled_from(sorted(model.CACHES)),
-    st.floats(0, allow_infinity=False), st.floats(0, exclude_min=True, allow_infinity=False), st.integers(1), WHOLE,
-)  # fmt: skip
+POSITIVE = st.floats(0, exclude_min=True, allow_infinity=False)
+NO_LESS_THAN_0 = st.floats(0, allow_infinity=False)
+ONE_CALL, NO_GATE = st.just(1), st.just(False)
+BUDGETS = {
+    "precision": st.floats(0, 1, exclude_min=True, exclude_max=True), "rounds": st.integers(1, 80),
+    "max_rounds": st.integers(80), "max_time_s": POSITIVE, "block_ms": POSITIVE, "warmup_ms": NO_LESS_THAN_0,
+    "settle_s": NO_LESS_THAN_0, "cooldown_s": NO_LESS_THAN_0, "seed": WHOLE,
+}  # fmt: skip
+
+
+def policies(timers, caches, calls=ONE_CALL, gate=NO_GATE):
+    """Not every timer goes with every cache, number of calls and gate."""
+    return st.builds(
+        model.TimingPolicy, st.sampled_from(sorted(timers)), st.sampled_from(sorted(caches)),
+        st.sampled_from(sorted(model.FLUSHES)), calls, gate,
+        **BUDGETS,
+    )  # fmt: skip
+
+
+POLICIES = (
+    policies(model.TIMERS, model.CACHES)
+    | policies(["event"], model.CACHES, gate=st.booleans())
+    | policies(["event", "graph"], ["warm", "rotate"], calls=st.integers(1, 1000))
+)
 OUTPUTS = st.builds(
     model.OutputCheck, TEXT, SHAPE, TEXT, *[maybe(FINITE)] * 3, SHAPE, *[maybe(FINITE)] * 2, COUNT, TOLERANCES, TEXT
 )
 VERIFICATIONS = st.builds(model.Verification, several(OUTPUTS), WHOLE, TEXT, TEXT)
-SAMPLES = st.builds(model.Sample, TEXT, COUNT, FINITE)
-STATES = st.builds(model.RoundState, COUNT, maybe(COUNT), maybe(COUNT), maybe(FINITE), several(TEXT))
-TIMINGS = st.builds(model.Timing, POLICIES, several(SAMPLES, least=1, most=4), several(STATES), st.just(True))
+SAMPLES = st.builds(model.Sample, TEXT, COUNT, POSITIVE, FINITE, maybe(FINITE), maybe(FINITE), maybe(FINITE))
+STATUSES = st.builds(model.Status, st.sampled_from(sorted(model.STATUSES)), TEXT, maybe(TEXT))
+OPERATIONS = st.builds(model.Operation, TEXT, several(TEXT), COUNT, TEXT, maybe(COUNT), TEXT)
+STATES = st.builds(model.CardState, COUNT, maybe(COUNT), maybe(COUNT), maybe(FINITE), several(TEXT))
+TIMINGS = st.builds(
+    model.Timing, POLICIES, several(SAMPLES, least=1, most=4), several(STATES), st.just(True), several(SAMPLES), *[FINITE] * 3
+)
 ARTIFACTS = st.builds(
     model.Artifact, TEXT, TEXT, WORKLOADS, PARAMS, TEXT, TEXT, several(TEXT), TEXT, TEXT, several(RESOURCES), several(FINDINGS),
     st.dictionaries(TEXT, TEXT, max_size=2), st.booleans(),
@@ -57,7 +82,7 @@ ARTIFACTS = st.builds(
 
 def record_of_its_own_timing(kernel, *rest):
     """A record does not construct when its timing holds no sample of its kernel."""
-    timing = rest[-3]
+    timing = rest[-5]
     return model.Record(timing.implementations[0] if timing else kernel, *rest)
 
 
@@ -65,7 +90,16 @@ RECORDS = st.builds(
     record_of_its_own_timing,
     TEXT, WORKLOADS, TEXT, TEXT, maybe(WORK), maybe(PEAKS), ARTIFACTS, st.dictionaries(TEXT, COUNT),
     st.dictionaries(TEXT, ANYTHING, max_size=3), several(FINDINGS), maybe(PEAKS), maybe(VERIFICATIONS), maybe(TIMINGS),
-    several(TEXT), maybe(FINITE),
+    several(TEXT), maybe(FINITE), several(STATUSES), several(OPERATIONS),
+)  # fmt: skip
+VERSIONS = st.builds(request.Version, TEXT, PARAMS, TEXT)
+REQUESTS = st.builds(
+    request.Request, st.sampled_from(typing.get_args(request.Action)), VERSIONS, WORKLOADS, POLICIES, TEXT, maybe(TEXT),
+    maybe(VERSIONS), TEXT,
+)  # fmt: skip
+ANSWERS = st.builds(
+    request.Answer, st.dictionaries(TEXT, ANYTHING, max_size=2), maybe(VERIFICATIONS), maybe(TIMINGS), maybe(PEAKS),
+    several(TEXT), several(STATUSES), several(OPERATIONS), st.dictionaries(TEXT, FINITE, max_size=2),
 )  # fmt: skip
 BY_KIND = {
     model.Finding: FINDINGS, model.Workload: WORKLOADS, model.TimingPolicy: POLICIES, model.Resources: RESOURCES,

@@ -331,7 +331,7 @@ def test_the_wrapped_callables_look_like_the_files_own(write):
     assert list(inspect.signature(kernel.build).parameters) == ["n"] and kernel.build.__name__ == "build"
     assert call(kernel.build, kernel.params(kernel.workloads[0])) == ("built", 4)
     assert "def build(n)" in inspect.getsource(kernel.build)
-    assert kernel.baselines["base"]() is print, "the call to be timed is not wrapped"
+    assert kernel.baselines["base"].prepare() is print, "the call to be timed is not wrapped"
     assert sys.modules[kernel.build.__module__].KERNEL.name == "k"
     assert dataclasses.replace(kernel, name="other").build(n=1) == ("built", 1)
 

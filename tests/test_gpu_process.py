@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import signal
+import sys
 import textwrap
 import threading
 import time
@@ -18,11 +19,12 @@ from tirx_bench import pipeline
 from tirx_bench.cli import main
 from tirx_bench.model import FailedError, MissingError, NothingRanError, TimingPolicy, UsageError, Workload
 from tirx_bench.pipeline import child
-from tirx_bench.pipeline.request import Answer, Request
+from tirx_bench.pipeline.request import Answer, Request, Version
 from tirx_bench.serial import to_plain
 from tirx_bench.tools import TimedOutError
 
-REQUEST = Request("bench", "/kernels/add.py:add", Workload("512", {"m": 512}), {}, "/build/add/0123", TimingPolicy(), "/build")
+VERSION = Version("/kernels/add.py:add", {"bn": 64}, "/build/add/0123")
+REQUEST = Request("bench", VERSION, Workload("512", {"m": 512}), TimingPolicy(), "/build")
 ANSWER = Answer({"gpu": "NVIDIA H200"}, record().verification, record().timing, record().measured, ("a baseline",))
 SHORT_S = 0.4
 
@@ -146,6 +148,24 @@ def test_a_worker_that_hangs_after_its_answer_is_ended_and_the_answer_counts(wor
     started = worker("""send(answer={"environment": {}}); forever()""")
     assert ask() == Answer({})
     assert group_gone(started[0].pid)
+
+
+@pytest.mark.parametrize("visible, index, one", [(None, 0, "0"), (None, 2, "2"), ("GPU-a, GPU-b", 1, "GPU-b"), ("5,3", 0, "5")])
+def test_the_worker_sees_the_one_device_that_was_asked_for(worker, monkeypatch, visible, index, one):
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    worker("""send(answer={"environment": {"visible": os.environ["CUDA_VISIBLE_DEVICES"]}})""")
+    with child.GpuProcess(index) as process:
+        assert process.perform(REQUEST, 20.0, lambda step: None).environment["visible"] == one
+
+
+def test_a_device_that_is_not_visible_is_refused_before_a_process_is_started(worker, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5,3")
+    started = worker("forever()")
+    with pytest.raises(UsageError, match="there is no device 2: CUDA_VISIBLE_DEVICES is 5,3"), child.GpuProcess(2):
+        pass
+    assert started == []
 
 
 def test_no_file_stays_open_and_no_log_stays_behind(worker, tmp_path, monkeypatch):
@@ -307,6 +327,7 @@ GARBAGE = {
     "deep": "[" * 60_000 + "\n",
     "answer of another form": '{"answer": {"environment": 3}}\n',
     "answer with a field of another version": '{"answer": {"environment": {}, "colour": 1}}\n',
+    "answer with an unknown status": '{"answer": {"environment": {}, "statuses": [{"name": "X", "evidence": ""}]}}\n',
     "answer null": '{"answer": null}\n',
     "error as text": '{"error": "it broke"}\n',
     "error without a hint": '{"error": {"kind": "FailedError", "message": "m"}}\n',
@@ -399,9 +420,10 @@ def test_an_error_in_the_progress_display_ends_the_worker_too(worker):
 def device(monkeypatch, tmp_path):
     """A machine with a device, and a kernel that is compiled already."""
     compiled = offline_record(left_out=())
-    monkeypatch.setattr(pipeline, "absent", lambda: "")
-    monkeypatch.setattr(pipeline, "present_arch", lambda: "90")
-    monkeypatch.setattr(pipeline, "_compiled", lambda planned, progress: compiled)
+    monkeypatch.setattr(sys.modules["tirx_bench.pipeline.plan"], "absent", lambda: "")
+    monkeypatch.setattr(sys.modules["tirx_bench.pipeline.plan"], "present_arch", lambda index: "90")
+    for module in (pipeline, pipeline.steps):
+        monkeypatch.setattr(module, "compiled", lambda planned, progress: compiled)
     monkeypatch.chdir(tmp_path)
 
 
@@ -415,6 +437,14 @@ def test_a_hung_kernel_is_exit_code_1_with_kernel_workload_artifact_and_next_ste
     assert err.startswith(
         f"error: warp_roles 256: the kernel did not return within 0.3 s and was killed; artifact {artifact}\nnext: "
     )
+
+
+def test_a_device_out_of_range_is_exit_code_2(worker, device, capsys, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5,3")
+    worker("forever()")
+    for command in ("verify", "bench", "run", "launch"):
+        assert main([command, "warp_roles", "--device", "2"]) == 2
+        assert "there is no device 2: CUDA_VISIBLE_DEVICES is 5,3" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -59,6 +59,12 @@ def test_every_workload_meets_the_constraints_and_has_a_tolerance(file):
         assert kernel.tolerance_for(kernel.params(workload)).rtol < 0.01
 
 
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_every_baseline_says_what_search_chose_its_code(file):
+    baselines = load(file.stem).baselines
+    assert baselines and all(b.tuning not in ("", "not declared") for b in baselines.values())
+
+
 def test_references_on_small_arrays():
     a, b = np.float32([[1, 2], [3, -4]]), np.float32([[1, 0], [0, 1], [-1, -1]])
     assert load("gemm").reference(a, b)["c"].tolist() == [[1, 2, -3], [3, -4, 1]]

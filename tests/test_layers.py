@@ -18,7 +18,7 @@ KERNELS = ROOT.parent / "kernels"
 FACE = "__init__"  # tirx_bench itself: what a kernel file imports
 
 GROUND = {"model"}
-VALUES = {"serial", "hardware", "ops", "stats", "hopper", "gemm_problem"} | GROUND
+VALUES = {"serial", "hardware", "ops", "stats", "shape", "hopper", "gemm_problem"} | GROUND
 TOOLS = {"tools"} | VALUES
 DEVICE = {"device"} | TOOLS
 SIBLINGS = {
@@ -28,12 +28,13 @@ SIBLINGS = {
 ALLOWED: dict[str, set[str]] = {
     "model": set(),
     **dict.fromkeys(VALUES - GROUND, GROUND),
+    "shape": GROUND | {"stats"},
     "tools": VALUES,
     "device": TOOLS,
     **dict.fromkeys(SIBLINGS, DEVICE),
     "catalog": DEVICE | {FACE},  # for the place of the reference kernels
     "doctor": DEVICE,
-    "render": {"model", "hardware", "stats", "compare"},  # the values it prints
+    "render": {"model", "hardware", "stats", "shape", "compare"},  # the values it prints
     "pipeline": SIBLINGS | DEVICE,
     # It reads what is there already, one call each; whatever orders steps is pipeline's.
     "cli": {"pipeline", "render", "doctor", "catalog", "store", "compare", "compile", "serial", "model", FACE},

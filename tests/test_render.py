@@ -9,10 +9,26 @@ import re
 import pytest
 from helpers_records import RESOURCES, artifact, offline_record, record, steady, timing, verification
 
-from tirx_bench.compare import Comparison
+from tirx_bench.compare import Comparison, against, together
 from tirx_bench.hardware import occupancy
-from tirx_bench.model import Finding, Peak, Place, TimingPolicy, Verification, Work, Workload
-from tirx_bench.render import artifact_page, comparison, findings, listing, page, table
+from tirx_bench.model import (
+    CACHES,
+    FLUSHES,
+    STATUSES,
+    TIMERS,
+    Finding,
+    Operation,
+    Peak,
+    Place,
+    Status,
+    TimingPolicy,
+    Verification,
+    Work,
+    Workload,
+)
+from tirx_bench.pipeline.first_call import FirstCall
+from tirx_bench.render import artifact_page, comparison, findings, first_call, listing, page, verdicts
+from tirx_bench.render.rows import table
 
 
 def row(text: str, label: str) -> str:
@@ -114,10 +130,12 @@ def test_the_page_of_a_whole_record_has_the_numerics_the_times_and_both_floors()
     )
     assert "worst at [7, 9]: 1.5, expected 1.25; tolerance |y - r| <= 0.001 + 0.01 |r|, every element" in verify
     assert "FP32 by hand; inputs normal(0, 1), seed 0" in verify
-    assert row(text, "time") == (
-        "event (CUDA event interval: stream time between two events around one call), cold cache, median of 30 calls in 10 rounds"
-    )
-    assert "left out" not in text and "doubt" not in text
+    timer, cache, samples = row(text, "time").splitlines()
+    assert timer == "event: CUDA event interval: stream time between two events around one call"
+    assert cache.strip() == "cold cache: L2 evicted before every call, outside the interval, by reading other memory"
+    assert samples.strip().startswith("median of 30 samples in 10 rounds of alternating order, after 0 ms of warm-up")
+    assert row(text, "samples").startswith("add: 30 samples, min 9.990, median 10.00")
+    assert "left out" not in text and not any(name in text for name in STATUSES)
 
 
 def cells(text: str, name: str) -> list[str]:
@@ -128,44 +146,148 @@ def cells(text: str, name: str) -> list[str]:
 def test_each_implementation_has_time_spread_rate_both_fractions_and_the_ratio():
     text = page(record(times={"add": steady(10, jitter=0), "torch.add": steady(20, jitter=0), "fast": steady(5, jitter=0)}))
     assert cells(text, "implementation") == [
-        "implementation", "time", "spread", "TFLOP/s", "of measured peak", "of data sheet", "kernel is (95 % interval)",
+        "implementation", "time", "spread", "SM clock", "TFLOP/s", "of measured peak", "of data sheet",
+        "kernel is (95 % interval)",
     ]  # fmt: skip
-    assert cells(text, "add") == ["add", "10 us", "0.00%", "400", "50.0%", "40.4%"]
-    assert cells(text, "torch.add") == ["torch.add", "20 us", "0.00%", "200", "25.0%", "20.2%", "2.000x as fast (2.000 to 2.000)"]
-    assert cells(text, "fast") == ["fast", "5 us", "0.00%", "800", "100.0%", "80.9%", "0.500x as fast (0.500 to 0.500)"]
+    clock = "1980 MHz"
+    assert cells(text, "add") == ["add", "10 us", "0.00%", clock, "400", "50.0%", "40.4%"]
+    assert cells(text, "torch.add")[1:] == ["20 us", "0.00%", clock, "200", "25.0%", "20.2%", "2.000x as fast (2.000 to 2.000)"]
+    assert cells(text, "fast") == ["fast", "5 us", "0.00%", clock, "800", "100.0%", "80.9%", "0.500x as fast (0.500 to 0.500)"]
+
+
+def traced(host_us, tracing_us):
+    """Kernel spans of 10 and 20 us; the untraced event intervals are longer by `host_us`, the traced ones by both."""
+    base = timing({"add": steady(10, jitter=0), "torch.add": steady(20, jitter=0)}, TimingPolicy())
+    samples = tuple(dataclasses.replace(s, event_us=s.us + host_us + tracing_us) for s in base.samples)
+    untraced = tuple(dataclasses.replace(s, us=s.us + host_us) for s in base.samples)
+    return dataclasses.replace(base, samples=samples, untraced=untraced)
+
+
+def test_what_host_and_tracing_add_are_columns_where_they_are_known():
+    text = page(record(timing=traced(3.5, 1.25)))
+    columns = cells(text, "implementation")
+    host, tracing = columns.index("host adds"), columns.index("tracing adds")
+    assert (cells(text, "add")[host], cells(text, "add")[tracing]) == ("+3.50 us", "+1.25 us")
+    assert (cells(text, "torch.add")[host], cells(text, "torch.add")[tracing]) == ("+3.50 us", "+1.25 us")
+    assert "host adds" not in page(record()), "another timer does not know it"
+
+
+def with_gaps(**busy):
+    """Kernel spans of 10 us, of which each implementation was busy for so many."""
+    base = timing({name.replace("_", "."): steady(10, jitter=0) for name in busy}, TimingPolicy())
+    return dataclasses.replace(
+        base, samples=tuple(dataclasses.replace(s, busy_us=busy[s.implementation.replace(".", "_")]) for s in base.samples)
+    )
+
+
+def test_where_a_span_has_gaps_there_is_a_column_of_the_share_in_which_anything_ran():
+    text = page(record(timing=with_gaps(add=10.0, torch_add=6.0)))
+    columns = cells(text, "implementation")
+    busy = columns.index("busy")
+    assert busy == columns.index("SM clock") + 1
+    assert (cells(text, "add")[busy], cells(text, "torch.add")[busy]) == ("100%", "60%")
+    assert len(cells(text, "torch.add")) == len(columns)
+
+
+@pytest.mark.parametrize("torch_add", [10.0, 9.96, None], ids=["full", "hardly", "unknown"])
+def test_where_no_span_has_gaps_there_is_no_such_column(torch_add):
+    assert "busy" not in cells(page(record(timing=with_gaps(add=10.0, torch_add=torch_add))), "implementation")
+
+
+def test_a_share_that_is_not_known_is_a_dash_beside_one_that_is():
+    text = page(record(timing=with_gaps(add=5.0, torch_add=None)))
+    busy = cells(text, "implementation").index("busy")
+    assert (cells(text, "add")[busy], cells(text, "torch.add")[busy]) == ("50%", "-")
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 3])
+def test_a_page_of_few_rounds_says_neither_nan_nor_inf(rounds):
+    times = {"add": steady(10, rounds=rounds), "torch.add": steady(20, rounds=rounds)}
+    text = page(record(times=times))
+    assert not re.search(r"\b(nan|inf)\b", text)
+    assert cells(text, "torch.add")[-1].startswith("2.0"), "as fast, without an interval"
+    assert "(" not in cells(text, "torch.add")[-1]
+
+
+def test_a_clock_that_is_not_known_is_a_dash():
+    known = record(times={"add": steady(10, jitter=0)}).timing
+    unknown = dataclasses.replace(known, samples=tuple(dataclasses.replace(s, clock_mhz=None) for s in known.samples))
+    text = page(record(timing=unknown))
+    assert cells(text, "add")[cells(text, "implementation").index("SM clock")] == "-"
 
 
 def test_without_work_or_peaks_the_times_stand_alone():
     text = page(record(times={"add": steady(10, jitter=0), "torch.add": steady(20, jitter=0)}, work=None, measured=None))
-    assert cells(text, "add") == ["add", "10 us", "0.00%", "-", "-", "-"]
+    assert cells(text, "add") == ["add", "10 us", "0.00%", "1980 MHz", "-", "-", "-"]
     assert cells(text, "torch.add")[-1] == "2.000x as fast (2.000 to 2.000)"
     alone = page(record(times={"add": [[10.0]], "torch.add": [[20.0]]}))
     assert cells(alone, "torch.add")[-1] == "2.000x as fast", "one round has no interval"
     assert cells(page(record(times={"add": [[10.0]]})), "add")[2] == "-", "one round has no spread"
 
 
+@pytest.mark.parametrize("timer", TIMERS)
+@pytest.mark.parametrize("cache", CACHES)
+def test_timer_and_cache_are_named_with_what_they_mean(timer, cache):
+    text = row(page(record(timing=timing({"add": steady(10)}, TimingPolicy(timer=timer, cache=cache)))), "time")
+    first, second = text.splitlines()[:2]
+    assert first == f"{timer}: {TIMERS[timer]}" and second.strip().startswith(f"{cache} cache: {CACHES[cache]}")
+    assert ("by reading other memory" in text) == (cache == "cold"), "only a cold cache is flushed"
+
+
 @pytest.mark.parametrize(
-    "timer, said", [("wall", "single-call latency"), ("proton", "kernel time"), ("event", "CUDA event interval")]
+    "policy, said",
+    [
+        (TimingPolicy(timer="event", flush="discard"), FLUSHES["discard"]),
+        (TimingPolicy(timer="event", cache="warm", calls=100), "a sample is the mean of 100 calls back to back"),
+        (TimingPolicy(timer="event", gate=True), "behind a gate: the device waited until the host had launched the call"),
+    ],
 )
-def test_the_timer_is_named_with_what_it_measures(timer, said):
-    text = page(record(timing=timing({"add": steady(10)}, TimingPolicy(timer=timer, cache="warm"))))
-    assert row(text, "time").startswith(f"{timer} ({said}")
-    assert "warm cache" in text
+def test_what_else_was_asked_for_is_said_with_the_time_and_only_then(policy, said):
+    assert said in row(page(record(timing=timing({"add": steady(10)}, policy))), "time")
+    assert said not in page(record())
 
 
-def test_a_card_that_was_held_back_is_a_doubt_beside_the_numbers():
-    text = page(record(timing=timing({"add": steady(10)}, throttle=("power cap", "hardware thermal"))))
-    assert "doubt: the card was held back (hardware thermal, power cap) before 1 of 10 rounds" in text
+def test_the_noise_floor_the_warm_up_and_the_share_of_the_timed_calls_are_said():
+    found = dataclasses.replace(record().timing, warmed_ms=312.4)  # 30 calls of 10 us and 30 of 20, one each 100 us
+    text = row(page(record(timing=found, noise_floor=0.0023)), "time")
+    assert "after 312 ms of warm-up; the timed calls took 15% of the time" in text
+    assert "noise floor 0.23%: what this card shows between equal code" in text
+    assert "noise floor" not in page(record())
 
 
-def test_a_time_that_drifts_over_the_rounds_is_a_doubt():
-    text = page(record(times={"add": [[10.0 * (1 + 0.005 * n)] * 3 for n in range(10)], "torch.add": steady(20)}))
-    assert "doubt: add drifted by +4.4% from the first round to the last" in text and "torch.add drifted" not in text
+def test_every_status_of_what_was_timed_and_of_the_card_stands_beside_the_times():
+    statuses = (Status("SHARED", "process 7"), Status("DRIFT", "+4.4%", "add"), Status("COARSE", "steps", "torch.add"))
+    text = page(record(statuses=(*statuses, Status("HIDDEN_WORK", "busy for 9 us", "was left out"))))
+    assert "\n  SHARED: process 7\n  DRIFT add: +4.4%\n  COARSE torch.add: steps\n" in text
+    assert "busy for 9 us" not in text, "that one is left out, with the reason there"
 
 
-def test_a_time_below_the_measured_floor_is_a_doubt():
-    assert "doubt: faster than the measured peak allows" in page(record(us=4.0))
-    assert "doubt" not in page(record(us=5.0))
+def test_what_stood_in_the_way_of_a_timing_is_said_in_its_place():
+    hides = record(timing=None, statuses=(Status("HIDDEN_WORK", "busy for 30 us", "add"),), left_out=("timing: HIDDEN_WORK",))
+    text = page(hides)
+    assert row(text, "time").splitlines() == ["not timed", " " * 13 + "  HIDDEN_WORK add: busy for 30 us"]
+    assert row(text, "left out") == "timing: HIDDEN_WORK"
+
+
+def test_what_is_inside_the_interval_of_one_call_is_said_for_each_implementation():
+    operations = (
+        Operation("add", ("add_kernel",), 1, "TIRx by nvcc 13.0.88, code 0123", None, "the tunables of the record"),
+        Operation("torch.add", ("void at::native::add<float>(int, float*)", "copy", "copy"), 2, "torch 2.14", 33_554_432, "none"),
+        Operation("host", (), 1, "numpy", 0, "not declared"),
+    )
+    assert row(page(record(operations=operations)), "boundary").splitlines() == [
+        "add: add_kernel (TIRx by nvcc 13.0.88, code 0123; tuning: the tunables of the record)",
+        " " * 13 + "torch.add: at::native::add, 2 x copy on 2 streams (torch 2.14, 33.6 MB workspace; tuning: none)",
+        " " * 13 + "host: nothing on the device (numpy; tuning: not declared)",
+    ]
+    assert "boundary" not in page(record())
+    long = page(record(operations=(Operation("add", ("k" * 200,), 1, "", None, ""),)))
+    assert f"{'k' * 57}..." in long and "k" * 58 not in long
+
+
+def test_a_time_below_the_measured_floor_is_said():
+    assert "faster than the measured peak allows" in page(record(us=4.0))
+    assert "faster than the measured peak allows" not in page(record(us=5.0))
 
 
 def test_a_failed_output_is_in_capitals_with_where_it_is_wrong():
@@ -203,9 +325,9 @@ def test_no_field_that_may_be_none_makes_the_page_fail(changes):
     assert page(offline_record(**{name: None for name in changes if name not in ("verification", "timing")}))
 
 
-def test_a_driver_that_says_nothing_makes_no_doubt_and_no_failure():
+def test_a_driver_that_says_nothing_makes_no_failure():
     silent = timing({"add": steady(10)}, sm_clock_mhz=None, temperature_c=None, power_w=None)
-    assert "doubt" not in page(record(timing=silent, environment={}))
+    assert page(record(timing=silent, environment={}))
 
 
 @pytest.mark.parametrize("field", [f.name for f in dataclasses.fields(verification().outputs[0]) if "None" in str(f.type)])
@@ -262,8 +384,72 @@ def test_tables_align_numbers_right_and_listings_align_words_left():
 
 def test_a_comparison_without_an_interval_is_still_readable():
     text = comparison(Comparison("inconclusive", "more rounds", 10, 5, 0.5, 0, float("inf"), ("code a and b",)))
-    assert text.splitlines()[0] == "inconclusive: 5.00 us after 10.00 us"
+    assert text.splitlines()[:2] == ["inconclusive: 5.00 us after 10.00 us", "ratio 0.5000, no interval"]
     assert text.splitlines()[-1] == "changed: code a and b"
+
+
+def test_a_comparison_has_what_limits_it_and_the_other_ratios_beside_the_interval():
+    found = Comparison(
+        "inconclusive", "SHARED: process 7", 10, 9, 0.9, 0.8, 1.0, (), 0.95, 0.91, 0.01, ("SHARED: process 7",), False
+    )
+    assert comparison(found).splitlines() == [
+        "inconclusive: 9.00 us after 10.00 us",
+        "ratio 0.9000, 95 % interval 0.8000 to 1.0000; by ranks 0.9100; in cycles 0.9500",
+        "SHARED: process 7",
+        "limited by SHARED: process 7",
+    ]
+
+
+def ratios_of(**ratios):
+    """Verdicts by workload; a negative ratio is one that a status forbids."""
+    return {
+        label: Comparison("faster", "why", 10, 10 * abs(r), abs(r), abs(r), abs(r), p=0.01, sound=r > 0)
+        for label, r in ratios.items()
+    }
+
+
+def test_every_workload_is_a_line_and_the_geometric_mean_is_of_the_ratios():
+    text = verdicts(ratios_of(small=0.5, big=2.0))
+    assert [line.split() for line in text.splitlines()[1:3]] == [
+        ["small", "10", "us", "5", "us", "0.5000", "0.5000", "to", "0.5000", "0.01", "faster"],
+        ["big", "10", "us", "20", "us", "2.0000", "2.0000", "to", "2.0000", "0.01", "faster"],
+    ]
+    assert text.splitlines()[-1] == "  geometric mean of 2 ratios 1.0000"
+
+
+def test_the_geometric_mean_leaves_out_what_a_status_forbids_and_says_how_many():
+    text, why = verdicts(ratios_of(a=0.5, b=-0.001, c=0.5, d=-0.1)), "left out: no interval, or a status forbids a verdict"
+    assert text.splitlines()[-1] == f"  geometric mean of 2 ratios 0.5000; 2 {why}"
+    assert len(text.splitlines()) == 6, "they have their lines all the same"
+    assert verdicts(ratios_of(a=-0.5)).splitlines()[-1] == f"  no ratio to average; 1 {why}"
+
+
+def test_verdicts_of_records_leave_out_the_one_whose_card_was_shared():
+    times = {"add": steady(8, rounds=16), "torch.add": steady(10, rounds=16)}
+    shared = record(times=times, statuses=(Status("SHARED", "process 7"),))
+    text = verdicts(together({"fine": against(record(times=times), "torch.add"), "shared": against(shared, "torch.add")}))
+    assert re.search(r"^ +fine .* faster$", text, re.MULTILINE) and re.search(r"^ +shared .* inconclusive$", text, re.MULTILINE)
+    assert text.endswith("geometric mean of 1 ratios 0.8000; 1 left out: no interval, or a status forbids a verdict")
+
+
+def test_a_workload_without_a_p_value_has_a_dash_and_no_interval():
+    one_round = against(record(times={"add": [[8.0]], "torch.add": [[10.0]]}), "torch.add")
+    text = verdicts({"one round": one_round})
+    assert re.search(r"^ +one round .* 0\.8000 +no interval +- +inconclusive$", text, re.MULTILINE)
+    assert "nan" not in text and "inf" not in text
+    assert text.endswith("no ratio to average; 1 left out: no interval, or a status forbids a verdict")
+
+
+def test_the_first_call_is_a_row_for_each_stage_with_median_least_and_most():
+    stages = {"build": (0.1, 0.3, 0.2), "add: first call": (0.001, 0.0005, 0.002)}
+    text = first_call(FirstCall("add", "512", "sm_90a", "NVIDIA H200", stages))
+    assert text.splitlines()[0] == "add 512, 3 fresh processes on NVIDIA H200"
+    lines = [re.split(r"  +", line.strip()) for line in text.splitlines()[1:]]
+    assert lines == [
+        ["stage", "median", "least", "most"],
+        ["build", "200.0 ms", "100.0 ms", "300.0 ms"],
+        ["add: first call", "1.0 ms", "0.5 ms", "2.0 ms"],
+    ]
 
 
 def test_the_peak_of_the_page_is_the_records_own():

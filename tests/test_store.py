@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 from helpers_records import artifact, offline_record, record, timing, workload
 from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-from strategies import ANYTHING, PARAMS, POLICIES, RECORDS, TEXT, TIMINGS, VERIFICATIONS, WORKLOADS, maybe
+from strategies import ANSWERS, RECORDS, REQUESTS
 
 from tirx_bench.model import Peak, Record, TimingPolicy, UsageError, Workload
 from tirx_bench.pipeline.request import Answer, Request
@@ -48,15 +47,13 @@ def test_any_record_comes_back_from_its_file_as_it_was(tmp_path_factory, before)
     assert path.parent.name == "records" and path.suffix == ".json"
 
 
-@given(st.builds(Answer, st.dictionaries(TEXT, ANYTHING, max_size=2), maybe(VERIFICATIONS), maybe(TIMINGS)))
+@given(ANSWERS)
 @examples(20)
 def test_what_the_gpu_process_answers_comes_back_as_it_was(before):
     assert from_plain(Answer, json.loads(json.dumps(to_plain(before)))) == before
 
 
-@given(
-    st.builds(Request, st.sampled_from(["verify", "bench", "launch", "self-test"]), TEXT, WORKLOADS, PARAMS, TEXT, POLICIES, TEXT)
-)
+@given(REQUESTS)
 @examples(20)
 def test_what_the_gpu_process_is_asked_comes_back_as_it_was(before):
     assert from_plain(Request, json.loads(json.dumps(to_plain(before)))) == before
@@ -133,10 +130,22 @@ def test_an_absent_file_and_a_folder_are_refused(tmp_path):
     assert "directory" in refused(tmp_path).message
 
 
-def test_a_record_of_a_newer_version_says_which_versions_and_what_to_do(written):
-    error = refused(edited(written, lambda data: data.update(format=FORMAT + 1, something_new=1)))
-    assert f"has record format {FORMAT + 1}; this version reads up to {FORMAT}" in error.message
-    assert "upgrade" in error.hint
+@pytest.mark.parametrize("version, what_to_do", [(FORMAT + 1, "upgrade tirx-bench"), (1, "measure again")])
+def test_a_record_of_another_format_says_which_formats_and_what_to_do(written, version, what_to_do):
+    error = refused(edited(written, lambda data: data.update(format=version, something_else=1)))
+    assert f"has record format {version}; this version reads {FORMAT}" in error.message
+    assert error.hint == what_to_do
+
+
+def test_a_record_that_an_earlier_version_wrote_is_refused_and_not_half_read(written):
+    """Format 1 had the rounds' states under `rounds`, and samples without time and clock."""
+
+    def older(data):
+        data["format"] = 1
+        data["timing"]["rounds"] = data["timing"].pop("states")
+        del data["statuses"], data["operations"]
+
+    assert "record format 1" in refused(edited(written, older)).message
 
 
 @pytest.mark.parametrize("name", ["kernel", "workload", "artifact", "environment", "theoretical"])
@@ -165,6 +174,10 @@ WRONG = {
     "timer": (lambda d: d["timing"]["policy"].update(timer="sundial"), "unknown timer 'sundial'"),
     "no samples": (lambda d: d["timing"].update(samples=[]), "nothing was timed"),
     "verified": (lambda d: d["timing"].update(verified=False), "passed verification"),
+    "time of 0": (lambda d: d["timing"]["samples"][3].update(us=0.0), "a time of 0 us is none"),
+    "negative time": (lambda d: d["timing"]["samples"][3].update(us=-2.0), "a time of -2 us is none"),
+    "status": (lambda d: d.update(statuses=[{"name": "HOST_BOUNT", "evidence": ""}]), "unknown status 'HOST_BOUNT'"),
+    "gate": (lambda d: d["timing"]["policy"].update(gate=True, timer="wall"), "a gate says something about the event timer only"),
 }
 
 
@@ -288,6 +301,21 @@ def test_a_record_holds_the_artifact_and_every_sample(tmp_path):
     assert replace(before, timing=timing({"add": [[1.5, 2.5], [3.5]]})) == before
 
 
+def test_an_innermost_object_is_one_line_so_that_a_sample_is_one(tmp_path):
+    before = record(times={"add": [[1.5, 2.5], [3.5, 4.5]]})
+    lines = write_record(before, tmp_path).read_text().splitlines()
+    samples = [json.loads(line.strip().rstrip(",")) for line in lines if '"us":' in line]
+    assert samples == to_plain(before.timing.samples)
+    assert sum('"sm_clock_mhz"' in line for line in lines) == len(before.timing.states)
+    assert "{" in lines and len(lines) > 20, "what holds others is not"
+
+
+@pytest.mark.parametrize("text", ["{", "}", "{ }", "a {b} [c]", "new\nline", '"', "\u2028", "{\n  }"])
+def test_text_with_brackets_and_line_ends_is_kept_as_it_was(tmp_path, text):
+    before = offline_record(environment={"git": {"message": text, text: 1}}, command=text)
+    assert read_record(write_record(before, tmp_path)) == before
+
+
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"noise_floor": "x"}', '{"noise_floor": -1}', '{"noise_floor": null}'])
 def test_a_noise_floor_is_kept_by_card_and_policy_and_one_that_cannot_be_read_is_none(tmp_path, text):
     cold, warm = TimingPolicy(), TimingPolicy(cache="warm")
@@ -296,3 +324,30 @@ def test_a_noise_floor_is_kept_by_card_and_policy_and_one_that_cannot_be_read_is
     assert read_noise_floor(tmp_path, "GPU-1", warm) is read_noise_floor(tmp_path, "GPU-2", cold) is None
     path.write_text(text)
     assert read_noise_floor(tmp_path, "GPU-1", cold) is None
+
+
+def event(**changes):
+    return TimingPolicy(**{"timer": "event", "cache": "warm", **changes})
+
+
+def test_what_changes_a_time_parts_the_noise_floors(tmp_path):
+    unlike = [
+        TimingPolicy(), TimingPolicy(flush="discard"), TimingPolicy(timer="event"), TimingPolicy(timer="event", gate=True),
+        event(), event(gate=True), event(calls=2), event(calls=20), event(calls=20, gate=True), event(calls=20, cache="rotate"),
+        event(timer="graph", calls=20),
+    ]  # fmt: skip
+    paths = [write_noise_floor(tmp_path, "GPU-1", policy, n / 1000) for n, policy in enumerate(unlike)]
+    assert len(set(paths)) == len(unlike) and {path.parent for path in paths} == {tmp_path / "peaks"}
+    assert [read_noise_floor(tmp_path, "GPU-1", policy) for policy in unlike] == [n / 1000 for n in range(len(unlike))]
+
+
+def test_a_floor_of_one_call_is_none_of_many_and_that_of_a_gate_none_without(tmp_path):
+    for policy in (event(calls=20), event(gate=True), TimingPolicy(flush="discard")):
+        write_noise_floor(tmp_path, "GPU-1", policy, 0.002)
+    assert read_noise_floor(tmp_path, "GPU-1", event()) is read_noise_floor(tmp_path, "GPU-1", TimingPolicy()) is None
+
+
+def test_budgets_and_a_flush_that_evicts_nothing_part_no_noise_floors(tmp_path):
+    write_noise_floor(tmp_path, "GPU-1", event(), 0.002)
+    for same in (event(flush="discard"), event(rounds=40), event(precision=0.1), event(seed=3), event(max_time_s=1)):
+        assert read_noise_floor(tmp_path, "GPU-1", same) == 0.002

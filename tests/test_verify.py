@@ -11,7 +11,7 @@ from helpers_records import kernel
 
 from tirx_bench.device.fake import FakeDevice
 from tirx_bench.model import Tolerance, UsageError, Workload
-from tirx_bench.verify import compare, prepare, verify
+from tirx_bench.verify import compare, prepare, refill, restore_inputs, verify
 
 FLOATS = ("float32", "float64", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
 EXACT = Tolerance(0, 0)
@@ -52,6 +52,19 @@ def test_the_verification_says_from_which_inputs_and_which_reference():
     of = kernel(inputs=lambda m, k, rng: {"x": rng.normal((m, k), "float32"), "z": rng.uniform((m,), "float32", -1, 1)})
     found = verify(case_of(of, seed=11), add_one, FakeDevice())
     assert (found.seed, found.fill, found.reference) == (11, "normal(0, 1), uniform(-1, 1)", "FP32 by numpy")
+
+
+def test_the_fill_of_inputs_that_were_not_drawn_is_their_mean_and_deviation():
+    def inputs(m, k):
+        return {"a": np.zeros((m, k), "float32"), "b": np.arange(4, dtype="int32"), "c": np.full((2,), 1.5, ml_dtypes.bfloat16)}
+
+    of = kernel(inputs=inputs, reference=lambda a: {"y": a + 1})
+    assert case_of(of).fill == "a mean 0 sd 0, b mean 1.5 sd 1.12, c mean 1.5 sd 0"
+
+
+def test_inputs_of_which_some_are_drawn_are_named_by_what_was_drawn():
+    of = kernel(inputs=lambda m, k, rng: {"x": rng.normal((m, k), "float32"), "ones": np.ones(3)})
+    assert case_of(of).fill == "normal(0, 1)"
 
 
 def test_the_same_seed_gives_the_same_inputs_and_another_seed_others():
@@ -301,8 +314,93 @@ def test_a_kernel_that_overwrites_its_input_cannot_change_what_is_expected(dtype
         b["x"].fill(0)
         b["y"].fill(0)
 
-    output = check(launch, dtyped(dtype, reference=lambda x: {"y": x}))
-    assert not output.passed
+    found = verify(case_of(dtyped(dtype, reference=lambda x: {"y": x})), launch, FakeDevice())
+    assert found.outputs[0].name == "y" and not found.outputs[0].passed
+
+
+def test_an_input_that_the_launch_changed_is_a_failed_check_of_its_own():
+    def launch(b):
+        add_one(b)
+        b["x"][2, 3] = -b["x"][2, 3]
+
+    found = verify(case_of(kernel()), launch, FakeDevice())
+    output, changed = found.outputs
+    assert (output.name, output.passed) == ("y", True), "what was asked for is right"
+    assert (changed.name, changed.shape, changed.dtype, changed.passed) == ("x", (6, 5), "float32", False)
+    assert changed.problem == "is an input that the launch changed, and not declared in place"
+    assert not found.passed
+
+
+def test_inputs_that_changed_are_named_and_have_their_values_again():
+    of = kernel(inputs=lambda m, k, rng: {name: rng.normal((m, k), "float32") for name in ("x", "w", "b")})
+    case, device = case_of(of), FakeDevice()
+    arrays, before = dict(case.inputs), {name: array.copy() for name, array in case.inputs.items()}
+    case.inputs["b"].fill(0)
+    case.inputs["x"][0, 0] = np.nan
+    assert restore_inputs(case, before, device) == ["x", "b"]
+    assert all((case.inputs[name] == before[name]).all() and case.inputs[name] is arrays[name] for name in before)
+    assert restore_inputs(case, before, device) == []
+
+
+def test_after_a_verification_the_inputs_are_as_they_were_even_if_the_launch_changed_them():
+    case = case_of(kernel())
+    first = case.inputs["x"].copy()
+
+    def scribbles(b):
+        add_one(b)
+        b["x"].fill(7)
+
+    assert not verify(case, scribbles, FakeDevice()).passed
+    assert (case.inputs["x"] == first).all()
+
+
+def test_the_sign_of_a_zero_and_a_nan_are_bits_of_an_input_too():
+    def zero_to_minus_zero(b):
+        add_one(b)
+        b["x"][0, 0] = -b["x"][0, 0]
+
+    def same(b):
+        add_one(b)
+        b["x"][0, 0] = b["x"][0, 0]
+
+    zero = kernel(inputs=lambda m, k: {"x": np.zeros((m, k), "float32")})
+    assert not verify(case_of(zero), zero_to_minus_zero, FakeDevice()).passed
+    nan = kernel(
+        inputs=lambda m, k: {"x": np.full((m, k), np.nan, "float32")}, reference=lambda x: {"y": np.ones((6, 5), "float32")}
+    )
+    assert [o.name for o in verify(case_of(nan), same, FakeDevice()).outputs] == ["y"], "a NaN that stayed did not change"
+
+
+def test_other_values_in_the_same_memory_make_what_was_right_wrong():
+    case, device = case_of(kernel(), seed=1), FakeDevice()
+    buffers, before = case.buffers, case.inputs["x"].copy()
+    add_one(buffers)
+    assert compare(case, case.outputs, device).passed
+    refill(case, device, 2)
+    assert all(case.buffers[name] is array for name, array in buffers.items()), "a launch that is bound already sees them"
+    assert (case.inputs["x"] != before).any() and (case.inputs["x"] == case_of(kernel(), seed=2).inputs["x"]).all()
+    assert not compare(case, case.outputs, device).passed, "the old answer"
+    add_one(buffers)
+    assert compare(case, case.outputs, device).passed
+
+
+def test_other_values_reach_in_place_arguments_too():
+    case, device = case_of(inplace_kernel(), seed=1), FakeDevice()
+    case.buffers["x"] += 1
+    refill(case, device, 2)
+    assert (case.buffers["x"] == case.inputs["x"]).all()
+    case.buffers["x"][...] += 1
+    assert compare(case, case.outputs, device).passed
+
+
+def test_a_twin_is_the_same_problem_in_memory_of_its_own_with_other_values():
+    case, device = case_of(kernel(), seed=1), FakeDevice()
+    same, other = case.twin(device, 1), case.twin(device, 2)
+    assert (same.seed, other.seed, other.params) == (1, 2, case.params)
+    assert (same.inputs["x"] == case.inputs["x"]).all() and (other.inputs["x"] != case.inputs["x"]).any()
+    assert not any(
+        np.shares_memory(a, b) for a in case.buffers.values() for b in (*same.buffers.values(), *other.buffers.values())
+    )
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

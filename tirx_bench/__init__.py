@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from tirx_bench.model import Constraint, Kernel, TimingPolicy, Tolerance, Work, Workload
+from tirx_bench.model import Baseline, Constraint, Kernel, TimingPolicy, Tolerance, Work, Workload
 
 __version__ = "0.1.0"
-__all__ = ["Constraint", "Kernel", "TimingPolicy", "Tolerance", "Work", "Workload", "bench", "script"]
+__all__ = ["Baseline", "Constraint", "Kernel", "TimingPolicy", "Tolerance", "Work", "Workload", "bench", "script"]
 
 
 def __getattr__(name: str) -> Any:

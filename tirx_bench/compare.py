@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from tirx_bench.model import NothingRanError, Record, Timing, UsageError
-from tirx_bench.stats import Interval, difference_interval, mean_interval, rank_interval
+from tirx_bench.model import NothingRanError, Record, Status, Timing, UsageError
+from tirx_bench.stats import Interval, difference_interval, holm, mean_interval, p_value, rank_interval
 
 Verdict = Literal["faster", "slower", "same", "inconclusive"]
 # Sessions of one card differ by about this much with nothing changed, so a smaller difference is not one.
@@ -25,7 +26,12 @@ MIN_UNITS = 8  # stopping earlier raises the false verdicts above the nominal 5 
 
 @dataclass(frozen=True)
 class Comparison:
-    """`ratio` is the time of `new` over the time of `old`: below 1 is faster. The interval holds it with 95 % confidence."""
+    """`ratio` is the time of `new` over the time of `old`: below 1 is faster. The interval holds it with 95 % confidence.
+
+    `cycle_ratio` is the ratio of time x SM clock, where the clock of every sample is known. `rank_ratio` is Hodges and
+    Lehmann's. `p` is Student's for a difference beyond the margin. `limits` are what makes the answer less sure; not `sound`: one
+    of them forbids a verdict, or there is no interval.
+    """
 
     verdict: Verdict
     reason: str
@@ -34,30 +40,92 @@ class Comparison:
     ratio: float
     low: float
     high: float
-    changed: tuple[str, ...]
+    changed: tuple[str, ...] = ()
+    cycle_ratio: float | None = None
+    rank_ratio: float | None = None
+    p: float | None = None
+    limits: tuple[str, ...] = ()
+    sound: bool = True
 
 
-def against(timing: Timing, kernel: str, baseline: str, noise_floor: float | None = None) -> Comparison:
-    """The kernel against a baseline that was timed with it, in one session and in balanced order.
+def against(record: Record, baseline: str) -> Comparison:
+    """The kernel against an implementation that was timed with it, in one session and in balanced order.
 
-    `noise_floor` is what the card showed between equal code: no smaller difference is one, and above 1 % none is.
-    Raises `NothingRanError` when the baseline was not timed.
+    The record's noise floor is what the card showed between equal code: no smaller difference is one, and above 1 % none
+    is. Raises `NothingRanError` when the baseline was not timed.
     """
-    if baseline not in timing.implementations:
+    timing = record.timing
+    if timing is None or baseline not in timing.implementations:
         raise NothingRanError(
             f"{baseline} was not timed, so there is nothing to compare with", "the page says why it was left out"
         )
-    verdict, reason, interval = _decide(timing.unit_log_ratios(baseline, kernel), noise_floor)
-    times = timing.median_us(baseline), timing.median_us(kernel)
-    return Comparison(verdict, reason, *times, interval.ratio, interval.low, interval.high, ())
+    units = timing.unit_log_ratios(baseline, record.kernel)
+    times = timing.median_us(baseline), timing.median_us(record.kernel)
+    verdict, reason, interval = _decide(units, record.noise_floor)
+    if not units:
+        interval = Interval(times[1] / times[0], 0.0, math.inf)
+    cycles = timing.unit_log_cycle_ratios(baseline, record.kernel)
+    if why := _forbidden(record, baseline):
+        verdict, reason = "inconclusive", why
+    elif cycles and verdict in ("faster", "slower") and (effect := _clock_effect(verdict, cycles, _margin(record.noise_floor))):
+        reason = f"{reason}; {effect}"
+    return Comparison(
+        verdict, reason, *times, interval.ratio, interval.low, interval.high,
+        cycle_ratio=mean_interval(cycles).ratio if cycles else None,
+        rank_ratio=rank_interval(units).ratio if units else None,
+        p=p_value(units, _margin(record.noise_floor)) if len(units) > 1 else None,
+        limits=tuple(limits(record, baseline)), sound=bool(units) and not why,
+    )  # fmt: skip
 
 
-def noise_floor(timing: Timing, one: str, other: str) -> float:
+def limits(record: Record, *implementations: str) -> list[str]:
+    """The statuses of the kernel, of these implementations and of the card, each as one line."""
+    about = {None, record.kernel, *implementations}
+    return [
+        f"{s.name}{f' {s.implementation}' if s.implementation else ''}: {s.evidence}"
+        for s in record.statuses
+        if s.implementation in about
+    ]
+
+
+def _forbidden(record: Record, baseline: str) -> str:
+    """Why no verdict may be given; empty if one may."""
+    status = _no_verdict(record, record.kernel, baseline)
+    return f"{status.name}: {status.evidence}" if status else ""
+
+
+def _no_verdict(record: Record, *implementations: str) -> Status | None:
+    taken = record.forbidden(*implementations)
+    by_events = record.timing is not None and record.timing.policy.timer == "event"
+    return taken.get("no verdict") or (taken.get("no verdict by events") if by_events else None)
+
+
+def _clock_effect(verdict: Verdict, cycles: tuple[float, ...], margin: float) -> str:
+    by_cycles = _called(mean_interval(cycles), mean_interval(cycles, 0.9), margin)
+    return "" if by_cycles == verdict else f"clock effect: by cycles it is {by_cycles}"
+
+
+def together(comparisons: Mapping[str, Comparison]) -> dict[str, Comparison]:
+    """The comparisons of several problems, each verdict held to Holm's adjusted p: of many equals one soon looks different."""
+    known = {name: c for name, c in comparisons.items() if c.p is not None}
+    adjusted = dict(zip(known, holm([c.p or 0.0 for c in known.values()]), strict=True))
+    return {name: _held(c, adjusted.get(name)) for name, c in comparisons.items()}
+
+
+def _held(c: Comparison, p: float | None) -> Comparison:
+    if p is None or p <= 0.05 or c.verdict not in ("faster", "slower"):
+        return replace(c, p=p)
+    return replace(c, p=p, verdict="inconclusive", reason=f"{c.verdict} alone; with all problems together p = {p:.2g}")
+
+
+def noise_floor(record: Record, other: str) -> float:
     """What an A/A run shows: the distance of its ratio from 1 and the half-width of its interval, together.
 
     Raises `NothingRanError` when there are too few units for a floor.
     """
-    units = timing.unit_log_ratios(one, other)
+    if record.timing is None:
+        raise NothingRanError("nothing was timed, so there is no noise floor")
+    units = record.timing.unit_log_ratios(record.kernel, other)
     if len(units) < MIN_UNITS:
         raise NothingRanError(f"{len(units)} units of two rounds give no noise floor", f"--rounds {2 * MIN_UNITS}")
     interval = mean_interval(units)
@@ -67,28 +135,25 @@ def noise_floor(timing: Timing, one: str, other: str) -> float:
 def _decide(units: tuple[float, ...], floor: float | None) -> tuple[Verdict, str, Interval]:
     """By Student's t and by ranks; where the two do not agree there is no verdict."""
     if not units:
-        reason = "a unit takes two rounds in opposite order, and times that are not zero"
-        return "inconclusive", reason, Interval(math.nan, 0.0, math.inf)
+        return "inconclusive", "a unit takes two rounds in opposite order", Interval(math.nan, 0.0, math.inf)
     interval = mean_interval(units)
     if len(units) < MIN_UNITS:
-        return (
-            "inconclusive",
-            f"{len(units)} units of two rounds; a verdict takes {MIN_UNITS}: --rounds {2 * MIN_UNITS}",
-            interval,
-        )
+        reason = f"{len(units)} units of two rounds; a verdict takes {MIN_UNITS}: --rounds {2 * MIN_UNITS}"
+        return "inconclusive", reason, interval
     if floor is not None and floor > HIGHEST_FLOOR:
-        return (
-            "inconclusive",
-            f"the noise floor of this card is {floor:.1%}, above {HIGHEST_FLOOR:.0%}: bench --self-test",
-            interval,
-        )
-    margin = max(MARGIN, floor or 0.0)
+        reason = f"the noise floor of this card is {floor:.1%}, above {HIGHEST_FLOOR:.0%}: bench --self-test"
+        return "inconclusive", reason, interval
+    margin = _margin(floor)
     by_mean = _called(interval, mean_interval(units, 0.9), margin)
     by_rank = _called(rank_interval(units), rank_interval(units, 0.9), margin)
     if by_mean != by_rank:
         return "inconclusive", f"the mean says {by_mean} and the ranks say {by_rank}", interval
     floor_text = "no noise floor was measured here: bench --self-test" if floor is None else f"noise floor {floor:.2%}"
     return by_mean, f"{len(units)} units of two rounds; {margin:.2%} either way is no difference; {floor_text}", interval
+
+
+def _margin(floor: float | None) -> float:
+    return max(MARGIN, floor or 0.0)
 
 
 def _called(interval: Interval, narrow: Interval, margin: float) -> Verdict:
@@ -108,17 +173,19 @@ def compare(old: Record, new: Record) -> Comparison:
     a, b = (t.round_medians_us(r.kernel) for t, r in ((before, old), (after, new)))
     interval = difference_interval(*([math.log(us) for us in rounds] for rounds in (a, b)))
     verdict = _called(interval, interval, SESSION_FLOOR)
-    changed = _differences(_contents(old), _contents(new))
-    return Comparison(
-        verdict,
-        SESSION_REASONS[verdict],
-        before.median_us(old.kernel),
-        after.median_us(new.kernel),
-        interval.ratio,
-        interval.low,
-        interval.high,
-        tuple(changed),
-    )
+    reason = SESSION_REASONS[verdict]
+    if why := _no_absolute_time(old, "first") or _no_absolute_time(new, "second"):
+        verdict, reason = "inconclusive", why
+    changed = tuple(_differences(_contents(old), _contents(new)))
+    times = before.median_us(old.kernel), after.median_us(new.kernel)
+    doubts = tuple(dict.fromkeys([*limits(old), *limits(new)]))
+    return Comparison(verdict, reason, *times, interval.ratio, interval.low, interval.high, changed, limits=doubts)
+
+
+def _no_absolute_time(record: Record, which: str) -> str:
+    """Why a record's time says nothing beside another session's; empty if it does."""
+    status = _no_verdict(record, record.kernel) or record.forbidden(record.kernel).get("no absolute time")
+    return f"the {which} record's time is not sure: {status.name}: {status.evidence}" if status else ""
 
 
 def _timing(record: Record, which: str) -> Timing:
@@ -135,6 +202,9 @@ def _conditions(record: Record, timing: Timing) -> dict[str, Any]:
         "kernel": record.kernel,
         "timer": timing.policy.timer,
         "cache policy": timing.policy.cache,
+        "flush": timing.policy.flush if timing.policy.cache == "cold" else None,
+        "calls in one interval": timing.policy.calls,
+        "gate": timing.policy.gate,
         "input fill": record.verification and record.verification.fill,
         "input seed": timing.policy.seed,
         **{f"workload {name}": value for name, value in record.workload.params.items()},

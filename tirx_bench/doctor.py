@@ -28,6 +28,7 @@ PACKAGES = {
     "apache-tvm": ("tvm", "pip install tirx-bench"),
     "pyelftools": ("elftools", "pip install tirx-bench"),
     "torch": ("torch", "pip install 'tirx-bench[gpu]'"),
+    "cuda-bindings": ("cuda.bindings", "pip install 'tirx-bench[gpu]'"),
     "triton": ("triton", "pip install 'tirx-bench[gpu]'"),
     "nvidia-ml-py": ("pynvml", "pip install 'tirx-bench[gpu]'"),
     "nvidia-cutlass-dsl": ("nvidia_cutlass_dsl", "pip install 'tirx-bench[iket]' in an environment without torch"),
@@ -51,7 +52,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "compile": COMPILE,
     "run": COMPILE,
     "verify": GPU,
-    "bench": GPU,
+    "bench": (*GPU, "cuda-bindings"),
     "launch": GPU,
 }
 
@@ -76,7 +77,10 @@ def _tool(name: str, hint: str) -> Row:
 
 
 def _package(name: str, module: str, hint: str) -> Row:
-    spec = importlib.util.find_spec(module)
+    try:
+        spec = importlib.util.find_spec(module)
+    except ModuleNotFoundError:  # of a package that is not there either
+        spec = None
     if spec is None:
         return Row(name, False, "", hint)
     place = spec.origin or next(iter(spec.submodule_search_locations or []), "")

@@ -12,7 +12,7 @@ from typing import Any
 from tirx_bench.model import Peak, Record, TimingPolicy, UsageError, WorkbenchError
 from tirx_bench.serial import from_plain, to_plain
 
-FORMAT = 1  # 1: first
+FORMAT = 2  # 2: samples with time and clock, statuses, operations
 LONGEST_LABEL = 150  # file systems take names of 255 bytes
 
 
@@ -29,8 +29,9 @@ def read_record(path: Path) -> Record:
     version = data.pop("format", None) if isinstance(data, dict) else None
     if not isinstance(version, int):
         raise UsageError(f"{path} is not a record of tirx-bench")
-    if version > FORMAT:
-        raise UsageError(f"{path} has record format {version}; this version reads up to {FORMAT}", "upgrade tirx-bench")
+    if version != FORMAT:
+        hint = "upgrade tirx-bench" if version > FORMAT else "measure again"
+        raise UsageError(f"{path} has record format {version}; this version reads {FORMAT}", hint)
     try:
         return from_plain(Record, data, str(path))
     except WorkbenchError as error:  # a value that does not construct knows no file
@@ -68,7 +69,9 @@ def read_noise_floor(out: Path, uuid: str, policy: TimingPolicy) -> float | None
 
 
 def _noise_path(out: Path, uuid: str, policy: TimingPolicy) -> Path:
-    return out.absolute() / "peaks" / f"{uuid}-{policy.timer}-{policy.cache}-noise.json"
+    parts = [uuid, policy.timer, policy.cache, *([policy.flush] if policy.cache == "cold" else [])]
+    parts += [*([f"{policy.calls}-calls"] if policy.calls > 1 else []), *(["gate"] if policy.gate else [])]
+    return out.absolute() / "peaks" / f"{'-'.join(parts)}-noise.json"
 
 
 def _peak_path(out: Path, uuid: str, dtype: str) -> Path:
@@ -84,13 +87,19 @@ def _read(path: Path) -> Any:
         raise UsageError(f"{path} is cut short or not JSON: {error}") from error
 
 
+def _lines(data: Any) -> str:
+    """JSON with one line for each innermost object: a sample is a line, and a record a third of the size."""
+    text = json.dumps(data, indent=1, allow_nan=False)
+    return re.sub(r"\{\n\s+[^{}\[\]]*?\n\s+\}", lambda match: re.sub(r"\n\s+", " ", match[0]), text) + "\n"
+
+
 def _write(path: Path, data: Any) -> Path:
     """Complete or absent: written beside its place and renamed."""
     staging = path.with_suffix(f".{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            staging.write_text(json.dumps(data, indent=1, allow_nan=False) + "\n")
+            staging.write_text(_lines(data))
             staging.replace(path)
         finally:
             staging.unlink(missing_ok=True)

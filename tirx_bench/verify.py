@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tirx_bench.device import Device
@@ -34,9 +34,9 @@ class Case:
         """What a launch of the kernel gets."""
         return {**self.inputs, **self.outputs, **self.workspace, **self.working}
 
-    def twin(self, device: Device) -> Case:
-        """The same problem with outputs, workspace and in-place arguments of its own."""
-        return prepare(self.kernel, self.params, device, self.seed)
+    def twin(self, device: Device, seed: int) -> Case:
+        """The same problem in memory of its own, with the values of `seed`."""
+        return prepare(self.kernel, self.params, device, seed)
 
     def reset(self) -> None:
         """Give the in-place arguments their first values again."""
@@ -48,7 +48,7 @@ def prepare(kernel: Kernel, params: Params, device: Device, seed: int) -> Case:
     """Seeded inputs, poisoned outputs and workspace, and the reference computed from the inputs as the kernel sees them."""
     rng = device.rng(seed)
     inputs = dict(call(kernel.inputs, {**params, "rng": rng}))
-    fill = ", ".join(dict.fromkeys(rng.drawn))
+    fill = ", ".join(dict.fromkeys(rng.drawn)) or _moments(inputs, device)
     how = device.exact_reference()
     widened = {name: _widened_copy(array, device) for name, array in inputs.items()}
     expected = {name: device.widen(array) for name, array in call(kernel.reference, {**params, **widened}).items()}
@@ -59,6 +59,22 @@ def prepare(kernel: Kernel, params: Params, device: Device, seed: int) -> Case:
         raise UsageError(f"{kernel.name}: reference gives {sorted(expected)} and outputs {sorted(outputs)}")
     workspace = fresh(kernel.workspace, params, device) if kernel.workspace else {}
     return Case(kernel, params, seed, fill, inputs, outputs, workspace, working, expected, how)
+
+
+def _moments(inputs: Buffers, device: Device) -> str:
+    """What inputs hold that nothing was drawn for: zeros make another time than random numbers do."""
+    wide = {name: device.widen(array) for name, array in inputs.items()}
+    return ", ".join(f"{name} mean {float(w.mean()):.3g} sd {float(w.std()):.3g}" for name, w in wide.items())
+
+
+def refill(case: Case, device: Device, seed: int) -> None:
+    """Other values in the same memory, and what they should give: a kernel that remembers its answer is now wrong."""
+    other = prepare(case.kernel, case.params, device, seed)
+    for name, array in case.inputs.items():
+        array[...] = other.inputs[name]
+    assert isinstance(case.expected, dict)
+    case.expected.update(other.expected)
+    case.reset()
 
 
 def _widened_copy(array: Any, device: Device) -> Any:
@@ -73,10 +89,28 @@ def fresh(shapes: Callable[..., Mapping[str, Any]], params: Params, device: Devi
 
 
 def verify(case: Case, launch: Callable[[Buffers], Any], device: Device) -> Verification:
-    """Launch once on the case's buffers and compare every element of every output."""
+    """Launch once on the case's buffers and compare every element of every output; the inputs must stay as they were."""
+    before = {name: device.copy(array) for name, array in case.inputs.items()}
     launch(case.buffers)
     device.synchronize()
-    return compare(case, case.outputs, device)
+    found = compare(case, case.outputs, device)
+    changed = tuple(_changed(name, case, device) for name in restore_inputs(case, before, device))
+    return replace(found, outputs=found.outputs + changed)
+
+
+def restore_inputs(case: Case, before: Buffers, device: Device) -> list[str]:
+    """The names of the inputs whose bits are not those of `before`; they have them again."""
+    changed = [name for name, array in before.items() if not device.same_bits(case.inputs[name], array)]
+    for name in changed:
+        case.inputs[name][...] = before[name]
+    return changed
+
+
+def _changed(name: str, case: Case, device: Device) -> OutputCheck:
+    """A failed check of an input that a launch changed without declaring it."""
+    array, tolerance = case.inputs[name], case.kernel.tolerance_for(case.params)
+    problem = "is an input that the launch changed, and not declared in place"
+    return OutputCheck(name, tuple(array.shape), device.dtype_of(array), None, None, None, (), None, None, 0, tolerance, problem)
 
 
 def compare(case: Case, outputs: Buffers, device: Device) -> Verification:
@@ -105,13 +139,16 @@ def _check(name: str, actual: Any, expected: Any, tolerance: Tolerance, device: 
         problem = f"has the shape {tuple(y.shape)} and its reference {tuple(r.shape)}"
     if problem:
         return OutputCheck(name, tuple(y.shape), device.dtype_of(actual), None, None, None, (), None, None, 0, tolerance, problem)
-    if not bool((abs(r) < math.inf).all()):
+    size = abs(r)
+    bound = tolerance.atol + tolerance.rtol * size
+    if not bool((size < math.inf).all()):
         problem = "the reference is not finite: the case is invalid"
+    elif bool((size > 0).any()) and bool((size <= bound).all()):
+        problem = "the tolerance accepts zeros, so it proves nothing"
     error = abs(y - r)
-    excess = error - (tolerance.atol + tolerance.rtol * abs(r))
+    excess = error - bound
     wrong = ~(excess <= 0)  # a NaN is wrong
     index = _unravel(int(where(excess == excess, excess, math.inf).argmax()), tuple(y.shape))
-    size = abs(r)
     relative = where(size > 0, error / where(size > 0, size, 1), 0)
     norm = float(sqrt((r * r).mean()))
     rms = float(sqrt((error * error).mean()))

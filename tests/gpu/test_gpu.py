@@ -68,8 +68,8 @@ def test_a_right_kernel_is_timed_against_the_baseline_that_is_right_too(bench, k
     assert record["measured"]["tb_per_s"] > 0
 
 
-@pytest.mark.parametrize("timer", ["event", "proton", "wall"])
-@pytest.mark.parametrize("cache", ["cold", "warm"])
+@pytest.mark.parametrize("timer", ["kernel", "event", "proton", "wall", "graph"])
+@pytest.mark.parametrize("cache", ["cold", "warm", "rotate"])
 def test_every_timer_and_cache_policy_gives_its_own_samples(bench, kernel_file, timer, cache):
     arguments = ("--timer", timer, "--cache", cache, "--quick", "--json", "--workload", "large")
     code, record, err = bench("bench", kernel_file("right"), *arguments)
@@ -124,6 +124,48 @@ def test_two_records_of_one_kernel_can_be_compared(bench, kernel_file, tmp_path,
     records = [bench("bench", path, "--workload", "large", "--json", "--quick")[1]["path"] for _ in range(2)]
     assert main(["compare", *records]) in (0, 1, 4)
     assert "interval" in capsys.readouterr().out
+
+
+def test_two_kernel_files_are_measured_in_one_process(bench, kernel_file, capsys):
+    old, new = kernel_file("right"), kernel_file("wrong")
+    new.write_text(old.read_text().replace("[n // 128]", "[n // 128 + 0]"))
+    code, found, err = bench("compare", old, new, "--workload", "large", "--quick", "--json")
+    assert code == 4 and found["verdict"] == "inconclusive" and 0.8 < found["ratio"] < 1.25, err
+
+
+def test_two_kernel_files_are_measured_in_processes_that_take_turns(bench, kernel_file, monkeypatch):
+    from tirx_bench.pipeline import versus
+
+    monkeypatch.setattr(versus, "FRESH_ROUNDS", 2)
+    code, found, err = bench(
+        "compare", kernel_file("right"), kernel_file("right"), "--workload", "large", "--quick", "--fresh", "--json"
+    )
+    assert code == 4 and 0.5 < found["ratio"] < 2, err
+
+
+def test_a_kernel_that_is_wrong_has_no_ratio(bench, kernel_file):
+    code, _, err = bench("compare", kernel_file("wrong"), kernel_file("right"), "--workload", "large", "--quick")
+    assert code == 1 and "no ratio" in err
+
+
+def test_the_first_call_is_told_stage_by_stage(bench, kernel_file, monkeypatch):
+    from tirx_bench.pipeline import first_call
+
+    monkeypatch.setattr(first_call, "PROCESSES", 1)
+    code, found, err = bench("bench", kernel_file("right"), "--workload", "large", "--first-call", "--json")
+    assert code == 0, err
+    stages = found["stages_s"]
+    assert list(stages)[:8] == [
+        "import torch",
+        "CUDA start",
+        "import TVM",
+        "build",
+        "compile",
+        "load",
+        "scale: first call",
+        "scale: second call",
+    ]
+    assert stages["scale: first call"][0] > stages["scale: second call"][0] > 0
 
 
 def test_the_bodies_are_all_used():

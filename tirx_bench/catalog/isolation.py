@@ -73,7 +73,9 @@ class Home:
         """The kernel with its callables running here, but for the calls that baselines return, which are timed."""
         parts = {f.name: getattr(kernel, f.name) for f in fields(kernel)}
         dressed: dict[str, Any] = {n: self._wrap(v, f"{kernel.name}.{n}") for n, v in parts.items() if callable(v)}
-        dressed["baselines"] = {n: self._wrap(b, f"{kernel.name}'s {n}") for n, b in kernel.baselines.items()}
+        dressed["baselines"] = {
+            n: replace(b, prepare=self._wrap(b.prepare, f"{kernel.name}'s {n}")) for n, b in kernel.baselines.items()
+        }
         return replace(kernel, **dressed)
 
     def _wrap(self, function: Callable[..., Any], what: str) -> Callable[..., Any]:

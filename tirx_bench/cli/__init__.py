@@ -39,8 +39,12 @@ COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], int], str, tuple[Callab
         "one operation between cudaProfilerStart and Stop, for a profiler",
         (options.kernel, options.compiling, options.gpu),
     ),
-    "show": (commands.do_show, "a record or an artifact again", (options.records("one"),)),
-    "compare": (commands.do_compare, "two records: faster, slower, same or inconclusive", (options.records("two"),)),
+    "show": (commands.do_show, "a record or an artifact again, in the terminal or as one page", (options.record,)),
+    "compare": (
+        commands.do_compare,
+        "two records, or two kernel files: faster, slower, same or inconclusive",
+        (options.pair, options.compiling, options.gpu, options.timing),
+    ),
 }
 
 

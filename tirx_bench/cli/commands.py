@@ -9,14 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tirx_bench.cli.emit import Progress, emit, error_plain, print_text, report
-from tirx_bench.model import Record, Timing, TimingPolicy, UsageError, WorkbenchError, failing, unknown
+from tirx_bench.model import NothingRanError, Record, TimingPolicy, UsageError, WorkbenchError, failing, unknown
 from tirx_bench.serial import to_plain
 
 if TYPE_CHECKING:
+    from tirx_bench.compare import Comparison
     from tirx_bench.pipeline import Job
 
 VERDICT_CODES = {"slower": 1, "inconclusive": 4}
-QUICK = TimingPolicy(warmup_ms=10, repeat_ms=40, rounds=4)
+QUICK = TimingPolicy(warmup_ms=10, settle_s=0, block_ms=10, rounds=4, max_rounds=4)
 
 
 def do_list(arguments: argparse.Namespace) -> int:
@@ -99,9 +100,27 @@ def do_launch(arguments: argparse.Namespace) -> int:
 def do_bench(arguments: argparse.Namespace) -> int:
     from tirx_bench import pipeline
 
-    if arguments.self_test and arguments.vs:
-        raise UsageError("--self-test times the kernel against itself, so there is no --vs")
-    return _each(arguments, pipeline.self_test_job if arguments.self_test else pipeline.bench_job)
+    modes = [name for name in ("self_test", "first_call", "vs") if getattr(arguments, name)]
+    if len(modes) > 1:
+        raise UsageError(f"{' and '.join('--' + m.replace('_', '-') for m in modes)} are different measurements", "one at a time")
+    if arguments.first_call:
+        return _first_call(arguments)
+    return _each(arguments, pipeline.self_test_job if arguments.self_test else pipeline.bench_job, against=arguments.vs)
+
+
+def _first_call(arguments: argparse.Namespace) -> int:
+    from tirx_bench.pipeline.first_call import first_call_job
+    from tirx_bench.render import first_call
+
+    if arguments.flag or arguments.compiler != "nvcc":
+        raise UsageError("the first call is that of a plain build", "without --compiler and --flag")
+    found = []
+    for job in _jobs(arguments):
+        with Progress(f"{job.spec} {job.workload or ''}".strip()) as progress:
+            found.append(first_call_job(job, progress))
+    if arguments.json:
+        return emit(found if len(found) > 1 else found[0])
+    return print_text("\n\n".join(map(first_call, found)))
 
 
 def do_run(arguments: argparse.Namespace) -> int:
@@ -124,10 +143,24 @@ def do_show(arguments: argparse.Namespace) -> int:
             raise UsageError(f"there is no record under {out}/records", "`tirx-bench run KERNEL` writes one")
         path = kept[-1]
     if path.is_dir():
+        if arguments.html:
+            raise UsageError(f"{path} is an artifact, and a page shows a record", "tirx-bench show RECORD --html FILE")
         artifact = read(path)
         return emit(artifact) if arguments.json else print_text(artifact_page(artifact))
     record = store.read_record(path)
+    if arguments.html:
+        return _write_html(record, arguments.html)
     return emit(record) if arguments.json else print_text(page(record) + f"\nrecord       {path}")
+
+
+def _write_html(record: Record, path: Path) -> int:
+    from tirx_bench.render.html import record_html
+
+    try:
+        path.write_text(record_html(record), encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}") from error
+    return print_text(str(path))
 
 
 def do_compare(arguments: argparse.Namespace) -> int:
@@ -135,12 +168,27 @@ def do_compare(arguments: argparse.Namespace) -> int:
     from tirx_bench.compare import compare
     from tirx_bench.render import comparison
 
-    found = compare(store.read_record(arguments.old), store.read_record(arguments.new))
+    kinds = {text.endswith(".json") for text in (arguments.old, arguments.new)}
+    if len(kinds) > 1:
+        raise UsageError(f"{arguments.old} and {arguments.new} are not of one kind", "two records (.json), or two kernels")
+    if kinds == {False}:
+        return _compare_kernels(arguments)
+    found = compare(store.read_record(Path(arguments.old)), store.read_record(Path(arguments.new)))
     if arguments.json:
         emit(found)
     else:
         print(comparison(found))
     return VERDICT_CODES.get(found.verdict, 0)
+
+
+def _compare_kernels(arguments: argparse.Namespace) -> int:
+    from tirx_bench.pipeline.versus import old_name, versus_job
+
+    def act(job: Job, progress: Callable[[str], None]) -> tuple[Record, Path]:
+        return versus_job(arguments.old, job, arguments.fresh, progress)
+
+    arguments.kernel = arguments.new
+    return _each(arguments, act, against=old_name(arguments.old))
 
 
 def _jobs(arguments: argparse.Namespace) -> list[Job]:
@@ -163,24 +211,32 @@ def _jobs(arguments: argparse.Namespace) -> list[Job]:
         card=getattr(arguments, "card", None),
         timeout_s=getattr(arguments, "timeout", 60.0),
         vs=getattr(arguments, "vs", None),
+        device=getattr(arguments, "device", 0),
     )
     return [replace(job, workload=label) for label in labels]
 
 
 def _policy(arguments: argparse.Namespace) -> TimingPolicy:
     policy = QUICK if getattr(arguments, "quick", False) else TimingPolicy()
-    changes = {
-        name: value for name in ("timer", "cache", "rounds", "seed") if (value := getattr(arguments, name, None)) is not None
-    }
-    return replace(policy, **changes)
+    names = ("timer", "cache", "flush", "calls", "gate", "rounds", "precision", "seed")
+    fields = {**dict(zip(names, names, strict=True)), "max_time_s": "max_time", "cooldown_s": "cooldown", "max_rounds": "rounds"}
+    given = {field: value for field, name in fields.items() if (value := getattr(arguments, name, None)) is not None}
+    return replace(policy, **given)
 
 
-def _each(arguments: argparse.Namespace, act: Callable[[Job, Callable[[str], None]], tuple[Record, Path | None]]) -> int:
-    """Do a job per workload. A workload that fails does not stop the next; the exit code is the worst."""
+def _each(
+    arguments: argparse.Namespace,
+    act: Callable[[Job, Callable[[str], None]], tuple[Record, Path | None]],
+    against: str | None = None,
+) -> int:
+    """Do a job per workload, with a verdict against an implementation if one is named.
+
+    A workload that fails does not stop the next; the exit code is the worst.
+    """
     from tirx_bench.render import page
 
-    code, plain = 0, []
-    jobs = _jobs(arguments)
+    code, plain, jobs = 0, [], _jobs(arguments)
+    verdicts: dict[str, tuple[Comparison, dict[str, Any]]] = {}
     for number, job in enumerate(jobs):
         try:
             with Progress(f"{job.spec} {job.workload or ''}".strip()) as progress:
@@ -192,28 +248,42 @@ def _each(arguments: argparse.Namespace, act: Callable[[Job, Callable[[str], Non
             plain.append(error_plain(error))
             report(error)
             continue
-        code = max(code, int(record.failed(getattr(arguments, "strict", False))))
+        failed = int(record.failed(getattr(arguments, "strict", False)))
+        untimed = arguments.command in ("bench", "compare") and record.timing is None
+        code = max(code, failed or (NothingRanError.exit_code if untimed else 0))
         plain.append({**to_plain(record), "path": str(path) if path else None})
         if not arguments.json:
             print(("\n" if number else "") + page(record) + (f"\nrecord       {path}" if path else ""))
-        if job.vs and record.timing:
-            code = max(code, _against(record, record.timing, job.vs, plain[-1], quiet=arguments.json))
+        if against and record.timing:
+            found = _against(record, against)
+            code = max(code, found.exit_code if isinstance(found, WorkbenchError) else 0)
+            verdicts |= {} if isinstance(found, WorkbenchError) else {record.workload.label: (found, plain[-1])}
+    code = max(code, _verdicts(verdicts, f"{arguments.kernel} against {against}", arguments.json))
     if arguments.json:
         emit(plain if len(jobs) > 1 else plain[0])
     return code
 
 
-def _against(record: Record, timing: Timing, baseline: str, plain: dict[str, Any], quiet: bool) -> int:
-    """The verdict against a baseline, into `plain` or printed; its exit code."""
+def _against(record: Record, baseline: str) -> Comparison | WorkbenchError:
     from tirx_bench.compare import against
-    from tirx_bench.render import comparison
 
     try:
-        found = against(timing, record.kernel, baseline, record.noise_floor)
-    except WorkbenchError as error:  # the record above is complete all the same
+        return against(record, baseline)
+    except WorkbenchError as error:  # the record is complete all the same
         report(error)
-        return error.exit_code
-    plain["vs"] = to_plain(found)
-    if not quiet:
-        print(f"\n{record.kernel} against {baseline}: {comparison(found)}")
-    return VERDICT_CODES.get(found.verdict, 0)
+        return error
+
+
+def _verdicts(found: dict[str, tuple[Comparison, dict[str, Any]]], title: str, as_json: bool) -> int:
+    """Print the verdict of every workload, or put it into its JSON; the exit code of the worst."""
+    from tirx_bench.compare import together
+    from tirx_bench.render import comparison, verdicts
+
+    held = together({label: c for label, (c, _) in found.items()}) if len(found) > 1 else {k: c for k, (c, _) in found.items()}
+    for label, c in held.items():
+        found[label][1]["vs"] = to_plain(c)
+        if not as_json and len(held) == 1:
+            print(f"\n{title}: {comparison(c)}")
+    if not as_json and len(held) > 1:
+        print(f"\n{title}, p adjusted by Holm for {len(held)} workloads\n{verdicts(held)}")
+    return max((VERDICT_CODES.get(c.verdict, 0) for c in held.values()), default=0)

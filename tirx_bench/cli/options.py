@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
-from tirx_bench.model import CACHES, TIMERS, UsageError, unknown
+from tirx_bench.model import CACHES, FLUSHES, TIMERS, TimingPolicy, UsageError, unknown
+
+DEFAULT = TimingPolicy()
 
 
 class Parser(argparse.ArgumentParser):
@@ -42,6 +43,10 @@ def strict(sub: argparse.ArgumentParser) -> None:
 
 def kernel(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("kernel", help="a name from `list`, a path to a .py file, or either with :name")
+    problem(sub)
+
+
+def problem(sub: argparse.ArgumentParser) -> None:
     sub.add_argument(
         "--workload",
         action="append",
@@ -71,32 +76,47 @@ def gpu(sub: argparse.ArgumentParser) -> None:
         "--timeout", type=float, default=60.0, metavar="S", help="kill the GPU process after so long without progress"
     )
     sub.add_argument("--seed", type=int, default=0, help="of the inputs")
+    sub.add_argument("--device", type=int, default=0, metavar="N", help="which of the visible GPUs (default 0)")
 
 
 def verdict(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--self-test", action="store_true", help="time the kernel against itself and keep this card's noise floor")
+    sub.add_argument("--first-call", action="store_true", help="what the first call costs in a fresh process, stage by stage")
     sub.add_argument(
         "--vs", metavar="BASELINE", help="faster, slower, same or inconclusive against this baseline; slower exits 1"
     )
 
 
 def timing(sub: argparse.ArgumentParser) -> None:
-    sub.add_argument("--timer", default="event", help=f"{', '.join(TIMERS)} (default event)")
-    sub.add_argument("--cache", default="cold", help=f"{', '.join(CACHES)} (default cold)")
-    sub.add_argument("--rounds", type=int, help="rounds of alternating order")
+    sub.add_argument("--timer", help=f"{', '.join(TIMERS)} (default {DEFAULT.timer})")
+    sub.add_argument("--cache", help=f"{', '.join(CACHES)} (default {DEFAULT.cache})")
+    sub.add_argument("--flush", help=f"how a cold cache is made cold: {', '.join(FLUSHES)} (default {DEFAULT.flush})")
+    sub.add_argument("--calls", type=int, metavar="N", help="calls back to back in one interval, whose mean is the sample")
+    sub.add_argument("--gate", action="store_true", default=None, help="hold the device until the host has launched the call")
+    sub.add_argument("--rounds", type=int, help="rounds of alternating order, neither more nor fewer")
+    narrow = f"end when every interval is this narrow (default {DEFAULT.precision * 100:g}%%)"
+    sub.add_argument("--precision", type=percent, help=narrow)
+    sub.add_argument("--max-time", type=float, metavar="S", help=f"end after so long anyway (default {DEFAULT.max_time_s:g} s)")
+    sub.add_argument("--cooldown", type=float, metavar="S", help="idle so long before each round, and warm up again")
     sub.add_argument("--quick", action="store_true", help="an edit loop of seconds: fewer rounds and calls")
 
 
-def records(count: str) -> Callable[[argparse.ArgumentParser], None]:
-    def add(sub: argparse.ArgumentParser) -> None:
-        if count == "two":
-            sub.add_argument("old", type=Path)
-            sub.add_argument("new", type=Path)
-        else:
-            sub.add_argument("path", type=Path, nargs="?", help="a record or an artifact folder (default: the last record)")
-            out(sub)
+def percent(text: str) -> float:
+    """``0.5%`` or ``0.005``."""
+    return float(text.rstrip("%")) / 100 if text.endswith("%") else float(text)
 
-    return add
+
+def record(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("path", type=Path, nargs="?", help="a record or an artifact folder (default: the last record)")
+    sub.add_argument("--html", type=Path, metavar="FILE", help="write the record as one page, with its plots")
+    out(sub)
+
+
+def pair(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("old", help="a record, or a kernel as for `run`")
+    sub.add_argument("new", help="another of the same kind; kernels are measured, which needs a GPU")
+    sub.add_argument("--fresh", action="store_true", help="every round of each kernel in a process of its own")
+    problem(sub)
 
 
 def doctor(sub: argparse.ArgumentParser) -> None:

@@ -6,9 +6,11 @@ import ctypes
 import functools
 import importlib.util
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Any, Protocol
 
-from tirx_bench.model import RoundState, Shape
+from tirx_bench.model import CardState, Shape
 
 Call = Callable[[], Any]
 
@@ -23,6 +25,39 @@ class Rng(Protocol):
     def uniform(self, shape: Shape, dtype: str, low: float = 0.0, high: float = 1.0) -> Any: ...
 
 
+@dataclass(frozen=True)
+class Loop:
+    """What surrounds every timed call, outside its interval."""
+
+    before: Call
+    flush: str | None = None  # how L2 is evicted; None: it is not
+    gate: bool = False  # hold the device until the host has launched the call
+    calls: int = 1  # back to back in one interval
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One interval by one timer, per call in microseconds; `at_us` is its beginning on a clock of the device or the host."""
+
+    us: float
+    at_us: float
+    clock_mhz: float | None = None
+    busy_us: float | None = None
+    event_us: float | None = None
+    kernels: tuple[str, ...] = ()
+    streams: int = 1
+
+
+class Watch(Protocol):
+    """Asks the driver for the card's state while something runs; `round` is what the answers are filed under."""
+
+    round: int
+    states: list[CardState]
+
+    def look(self) -> None:
+        """Ask now."""
+
+
 class Device(Protocol):
     """What the layers above need of a device. Arrays are torch tensors or numpy arrays."""
 
@@ -32,6 +67,9 @@ class Device(Protocol):
         """An array filled with NaN, or with all bits set where the dtype has no NaN."""
 
     def copy(self, array: Any) -> Any: ...
+
+    def same_bits(self, a: Any, b: Any) -> bool:
+        """Whether two arrays of one shape and dtype are equal bit for bit, NaN included."""
 
     def widen(self, array: Any) -> Any:
         """The array in FP32; FP64 stays, and integers of 32 bits and more become FP64, which holds them exactly."""
@@ -44,15 +82,40 @@ class Device(Protocol):
     def synchronize(self) -> None:
         """Wait for all work. Raises `FailedError` when a kernel faulted."""
 
-    def evict_l2(self) -> None: ...
+    def evict_l2(self, flush: str) -> None:
+        """Evict at least twice the L2's size; nothing that was in it before is left."""
 
-    def time_calls(self, timer: str, calls: Sequence[Call], before: Call) -> list[float]:
-        """Run `before` and then each call, in order; the microseconds of each call by that timer, in order.
+    def forget_persisting(self) -> None:
+        """No line may outlive an eviction by a persisting access policy."""
 
-        Raises `MissingError` naming the other timers when this one is not installed.
-        """
+    def time_calls(self, timer: str, calls: Sequence[Call], loop: Loop) -> list[Reading]:
+        """Time each call in order. Raises `MissingError` naming the other timers when this one is not installed, and
+        `FailedError` when the timer cannot say what a call did."""
 
-    def state(self, round_number: int) -> RoundState: ...
+    def capture(self, call: Call, calls: int) -> Call:
+        """A CUDA graph of `calls` calls, as the call that replays it. Raises `FailedError` when it holds no work."""
+
+    def hidden_us(self, call: Call, before: Call) -> float:
+        """For how long the device is still busy after an event behind one call, beyond what an idle device shows."""
+
+    def synchronizes(self, call: Call, before: Call) -> bool:
+        """Whether the call waits for the device: it does not return while a waiting kernel holds the stream."""
+
+    def empty_event_us(self) -> float:
+        """What two events show with nothing between them, while the device is busy."""
+
+    def load_cycles(self, flush: str | None) -> float:
+        """Cycles of one dependent load from memory that was just read, and then evicted by `flush` unless that is None."""
+
+    def watch(self) -> AbstractContextManager[Watch]: ...
+
+    def others(self) -> list[str]:
+        """Who else uses the card, by its driver."""
+
+    def seconds(self) -> float:
+        """The host's clock."""
+
+    def sleep(self, seconds: float) -> None: ...
 
 
 def absent() -> str:
@@ -64,15 +127,16 @@ def absent() -> str:
     return ""
 
 
-def present_arch() -> str:
-    """The first device's compute capability as digits, such as 90; empty without a device."""
+def present_arch(index: int = 0) -> str:
+    """A device's compute capability as digits, such as 90; empty without that device."""
     cuda, reason = _driver()
     if cuda is None or reason:
         return ""
     digits = []
     for attribute in (75, 76):  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR and _MINOR
         value = ctypes.c_int()
-        cuda.cuDeviceGetAttribute(ctypes.byref(value), attribute, 0)
+        if cuda.cuDeviceGetAttribute(ctypes.byref(value), attribute, index):
+            return ""
         digits.append(str(value.value))
     return "".join(digits)
 

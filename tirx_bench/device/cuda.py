@@ -1,20 +1,22 @@
-"""A CUDA card through torch: arrays, events, cache eviction and the driver's view of clocks."""
+"""A CUDA card through torch: arrays, and the ways in to its timers, its caches and its driver."""
 
 from __future__ import annotations
 
-import json
-import tempfile
+import contextlib
+import ctypes
 import time
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from tirx_bench.device import Call
-from tirx_bench.model import FailedError, MissingError, RoundState, Shape
+from tirx_bench.device import Call, Loop
+from tirx_bench.device.helpers import Helpers
+from tirx_bench.device.nvml import Nvml
+from tirx_bench.device.timers import Timers
+from tirx_bench.device.trace import constant_kernels
+from tirx_bench.model import FailedError, MissingError, Shape
 
-# NVML's clocksEventReasons bits that mean the card was held back; nvml.h.
-THROTTLE_BITS = {0x4: "power cap", 0x8: "hardware slowdown", 0x20: "software thermal", 0x40: "hardware thermal",
-                 0x80: "power brake"}  # fmt: skip
+NOLOAD = 4  # RTLD_NOLOAD of dlfcn.h: only if the process has it already
 
 
 class TorchRng:
@@ -52,8 +54,19 @@ class CudaDevice:
             raise MissingError("torch sees no CUDA device", "check nvidia-smi and that torch is a CUDA build")
         self.torch = torch
         self.properties = torch.cuda.get_device_properties(0)
-        self.nvml = _Nvml(str(self.properties.uuid))
-        self._evictor: Any = None
+        self.nvml = Nvml(str(self.properties.uuid))
+        self.helpers = Helpers(torch)
+        self.timers = Timers(torch, self.helpers, self.synchronize)
+        self.evict_l2 = self.helpers.evict
+        self.forget_persisting = self.helpers.forget_persisting
+        self.load_cycles = self.helpers.load_cycles
+        self.time_calls = self.timers.time
+        self.capture = self.timers.capture
+        self.hidden_us = self.timers.hidden_us
+        self.synchronizes = self.timers.synchronizes
+        self.empty_event_us = self.timers.empty_event_us
+        self.others = self.nvml.others
+        self.watch = self.nvml.watch
 
     @property
     def name(self) -> str:
@@ -62,6 +75,10 @@ class CudaDevice:
     @property
     def uuid(self) -> str:
         return f"GPU-{self.properties.uuid}"
+
+    @property
+    def l2_bytes(self) -> int:
+        return int(self.properties.L2_cache_size)
 
     @property
     def capability(self) -> str:
@@ -87,6 +104,16 @@ class CudaDevice:
     def copy(self, array: Any) -> Any:
         return array.clone()
 
+    def same_bits(self, a: Any, b: Any) -> bool:
+        return bool(self.torch.equal(a.contiguous().view(self.torch.uint8), b.contiguous().view(self.torch.uint8)))
+
+    def poison(self, arrays: Iterable[Any]) -> None:
+        for array in arrays:
+            array.copy_(self.poisoned(tuple(array.shape), self.dtype_of(array)))
+
+    def bytes_of(self, arrays: Iterable[Any]) -> int:
+        return sum(array.numel() * array.element_size() for array in arrays)
+
     def widen(self, array: Any) -> Any:
         integer = not array.dtype.is_floating_point and array.element_size() >= 4
         return array.double() if integer or array.dtype == self.torch.float64 else array.float()
@@ -109,141 +136,59 @@ class CudaDevice:
                 f"a kernel faulted: {reason}", "compute-sanitizer on `tirx-bench launch` finds the access"
             ) from error
 
-    def evict_l2(self) -> None:
-        """Write four times the L2's size, so that nothing of the last call is left in it."""
-        if self._evictor is None:
-            self._evictor = self.torch.empty(4 * self.properties.L2_cache_size, dtype=self.torch.uint8, device="cuda")
-        self._evictor.zero_()
+    def libraries(self) -> str:
+        """What computes when torch is called, with versions."""
+        return ", ".join([f"torch {self.torch.__version__}", *_cublaslt()])
 
-    def state(self, round_number: int) -> RoundState:
-        return self.nvml.state(round_number)
+    @contextlib.contextmanager
+    def workspace(self) -> Iterator[Workspace]:
+        """How much memory torch gives out at most inside the block, cuBLAS's workspace included."""
+        if clear := getattr(self.torch._C, "_cuda_clearCublasWorkspaces", None):
+            clear()  # what an earlier call left would not be counted for this one
+        found, before = Workspace(), self.torch.cuda.memory_allocated()
+        self.torch.cuda.reset_peak_memory_stats()
+        yield found
+        found.bytes = self.torch.cuda.max_memory_allocated() - before
 
-    # ------------------------------------------------------------------------------------------ timers
+    def launched(self, call: Call, before: Call) -> tuple[tuple[str, ...], int]:
+        """The kernels and copies that one call starts, in order, and on how many streams. None if nothing runs on the device."""
+        readings = self.time_calls("kernel", [call] * 3, Loop(before))
+        return constant_kernels(readings, "a call"), max(r.streams for r in readings)
 
-    def time_calls(self, timer: str, calls: Sequence[Call], before: Call) -> list[float]:
-        return {"event": self._event, "proton": self._proton, "wall": self._wall}[timer](calls, before)
+    def seconds(self) -> float:
+        return time.perf_counter()
 
-    def _event(self, calls: Sequence[Call], before: Call) -> list[float]:
-        pairs = []
-        for call in calls:
-            before()
-            start, stop = (self.torch.cuda.Event(enable_timing=True) for _ in range(2))
-            start.record()
-            call()
-            stop.record()
-            pairs.append((start, stop))
-        self.synchronize()
-        return [start.elapsed_time(stop) * 1e3 for start, stop in pairs]
-
-    def _wall(self, calls: Sequence[Call], before: Call) -> list[float]:
-        times = []
-        for call in calls:
-            before()
-            self.synchronize()
-            start = time.perf_counter()
-            call()
-            self.synchronize()
-            times.append((time.perf_counter() - start) * 1e6)
-        return times
-
-    def _proton(self, calls: Sequence[Call], before: Call) -> list[float]:
-        try:
-            import triton.profiler as proton
-        except ImportError as error:
-            raise MissingError(f"the proton timer needs triton: {error}", "use --timer event or --timer wall") from error
-        with tempfile.TemporaryDirectory() as folder:
-            session = proton.start(str(Path(folder, "calls")), backend="cupti")
-            for number, call in enumerate(calls):
-                before()
-                with proton.scope(f"call {number}"):
-                    call()
-            self.synchronize()
-            proton.finalize(session)
-            tree = json.loads(Path(folder, "calls.hatchet").read_text())
-        return scope_times_us(tree, len(calls))
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
 
     # ------------------------------------------------------------------------------------------- peaks
 
     def copy_us(self, size_bytes: int) -> list[float]:
         """Event intervals of a device-to-device copy of `size_bytes`."""
         source, target = (self.torch.empty(size_bytes, dtype=self.torch.uint8, device="cuda") for _ in range(2))
-        return self._event([lambda: target.copy_(source)] * 12, self.evict_l2)[2:]
+        return self._event_us([lambda: target.copy_(source)] * 12, "read")[2:]
 
     def matmul_us(self, size: int, dtype: str) -> list[float]:
         """Event intervals of torch.mm on random normal square matrices of that size."""
         rng = self.rng(0)
         a, b = (rng.normal((size, size), dtype) for _ in range(2))
         out = self.torch.empty_like(a)
-        return self._event([lambda: self.torch.mm(a, b.t(), out=out)] * 14, lambda: None)[4:]
+        return self._event_us([lambda: self.torch.mm(a, b.t(), out=out)] * 14, None)[4:]
+
+    def _event_us(self, calls: Sequence[Call], flush: str | None) -> list[float]:
+        return [reading.us for reading in self.time_calls("event", calls, Loop(lambda: None, flush))]
 
 
-def scope_times_us(tree: list[Any], count: int) -> list[float]:
-    """A Proton tree to the kernel time of each scope "call 0" to "call <count - 1>", in microseconds.
-
-    Raises `FailedError` when a scope holds no kernel: a sample would be missing, or another timer's.
-    """
-    times: dict[str, float] = {}
-
-    def leaves(node: dict[str, Any]) -> float:
-        children = node.get("children", [])
-        return sum(map(leaves, children)) if children else float(node.get("metrics", {}).get("time (ns)", 0))
-
-    for root in tree:
-        for scope in root.get("children", []):
-            times[scope["frame"]["name"]] = leaves(scope) / 1e3
-    wanted = [f"call {n}" for n in range(count)]
-    if lost := [name for name in wanted if not times.get(name)]:
-        raise FailedError(
-            f"Proton recorded no kernel for {len(lost)} of {count} calls", "use --timer event, which needs no profiler"
-        )
-    return [times[name] for name in wanted]
+@dataclass
+class Workspace:
+    bytes: int = 0
 
 
-class _Nvml:
-    """The driver's view of one card; every answer is None where nvidia-ml-py is missing or the driver does not say."""
-
-    def __init__(self, uuid: str):
-        self.handle = None
-        try:
-            import pynvml
-        except ImportError:
-            return
-        self.api = pynvml
-        try:
-            pynvml.nvmlInit()
-            self.handle = pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{uuid}")
-        except pynvml.NVMLError:
-            self.handle = None
-
-    def _ask(self, name: str, *arguments: Any) -> Any:
-        if self.handle is None:
-            return None
-        try:
-            return getattr(self.api, name)(self.handle, *arguments)
-        except self.api.NVMLError:
-            return None
-
-    def describe(self) -> dict[str, Any]:
-        limit = self._ask("nvmlDeviceGetEnforcedPowerLimit")
-        driver = self.api.nvmlSystemGetDriverVersion() if self.handle is not None else None
-        return {
-            "driver": driver,
-            "power_limit_w": None if limit is None else limit / 1000,
-            "max_sm_clock_mhz": self._ask("nvmlDeviceGetMaxClockInfo", self.api.NVML_CLOCK_SM) if self.handle else None,
-            "sm_clock_mhz": self._clock(),
-            "temperature_c": self._ask("nvmlDeviceGetTemperature", 0),
-        }
-
-    def _clock(self) -> int | None:
-        return None if self.handle is None else self._ask("nvmlDeviceGetClockInfo", self.api.NVML_CLOCK_SM)
-
-    def state(self, round_number: int) -> RoundState:
-        power = self._ask("nvmlDeviceGetPowerUsage")
-        bits = self._ask("nvmlDeviceGetCurrentClocksEventReasons") or 0
-        return RoundState(
-            round=round_number,
-            sm_clock_mhz=self._clock(),
-            temperature_c=self._ask("nvmlDeviceGetTemperature", 0),
-            power_w=None if power is None else power / 1000,
-            throttle=tuple(name for bit, name in THROTTLE_BITS.items() if bits & bit),
-        )
+def _cublaslt() -> list[str]:
+    """The version of the cuBLASLt that is loaded; nothing where there is none."""
+    for name in ("libcublasLt.so.13", "libcublasLt.so.12"):
+        with contextlib.suppress(OSError):
+            version = ctypes.CDLL(name, mode=NOLOAD).cublasLtGetVersion
+            version.restype = ctypes.c_size_t
+            return [f"cuBLASLt {version()}"]
+    return []

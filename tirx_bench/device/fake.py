@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from tirx_bench.device import Call
-from tirx_bench.model import RoundState, Shape
+from tirx_bench.device import Call, Loop, Reading
+from tirx_bench.model import CardState, Shape
 
 EVICTION_US = 60.0
+HOST_US = 1.0  # what asking costs: time passes even if a kernel takes none
 
 
 class NumpyRng:
@@ -34,23 +37,44 @@ def numpy_dtype(name: str) -> Any:
     return numpy.dtype(getattr(ml_dtypes, name, None) or name)
 
 
+@dataclass
+class FakeKernel:
+    """A call that takes `us` of the device's time (a number, or a function of the clock) and has an effect.
+
+    `host_us` is how much longer the host takes to launch it, `hidden_us` how long work of it goes on behind the stop event,
+    `syncs` whether it waits for the device, `idle_us` how much of its span no activity runs.
+    """
+
+    device: FakeDevice
+    us: float | Callable[[float], float]
+    effect: Call
+    host_us: float = 0.0
+    hidden_us: float = 0.0
+    syncs: bool = False
+    idle_us: float = 0.0
+    kernels: tuple[str, ...] = ("kernel",)
+
+    def __call__(self) -> None:
+        self.effect()
+        self.device.clock_us += self.us(self.device.clock_us) if callable(self.us) else self.us
+
+
 class FakeDevice:
-    """`clock_us` is the device's time; `evictions` counts L2 evictions; `throttle` is what the driver reports."""
+    """`clock_us` is the device's time, which only work and waiting move; what the driver would say are attributes."""
 
     def __init__(self) -> None:
         self.clock_us = 0.0
         self.evictions = 0
         self.throttle: tuple[str, ...] = ()
         self.timers_used: list[str] = []
+        self.cycles: dict[str | None, float] = {None: 280.0, "read": 650.0, "discard": 650.0}
+        self.neighbours: list[str] = []
+        self.clock_mhz: Callable[[float], float] = lambda clock_us: 1980.0
+        self.tracing_us = 0.0  # what tracing adds to an event interval
+        self.step_us = 0.0  # of the timers; 0: as fine as can be
 
-    def kernel(self, us: float | Callable[[float], float], effect: Call = lambda: None) -> Call:
-        """A call that takes `us` of the device's time (a number, or a function of the clock) and has an effect."""
-
-        def launch() -> None:
-            effect()
-            self.clock_us += us(self.clock_us) if callable(us) else us
-
-        return launch
+    def kernel(self, us: float | Callable[[float], float], effect: Call = lambda: None, **traits: Any) -> FakeKernel:
+        return FakeKernel(self, us, effect, **traits)
 
     def rng(self, seed: int) -> NumpyRng:
         return NumpyRng(seed)
@@ -66,6 +90,9 @@ class FakeDevice:
     def copy(self, array: Any) -> Any:
         return array.copy()
 
+    def same_bits(self, a: Any, b: Any) -> bool:
+        return bool(a.tobytes() == b.tobytes())
+
     def widen(self, array: Any) -> Any:
         integer = array.dtype.kind in "iu" and array.dtype.itemsize >= 4
         return array.astype("float64" if integer or array.dtype == "float64" else "float32", copy=False)
@@ -79,19 +106,74 @@ class FakeDevice:
     def synchronize(self) -> None:
         pass
 
-    def evict_l2(self) -> None:
+    def evict_l2(self, flush: str) -> None:
         self.evictions += 1
         self.clock_us += EVICTION_US
 
-    def time_calls(self, timer: str, calls: Sequence[Call], before: Call) -> list[float]:
-        self.timers_used.append(timer)
-        times = []
-        for call in calls:
-            before()
-            start = self.clock_us
-            call()
-            times.append(self.clock_us - start)
-        return times
+    def forget_persisting(self) -> None:
+        pass
 
-    def state(self, round_number: int) -> RoundState:
-        return RoundState(round_number, 1980, 40, 300.0, self.throttle)
+    def time_calls(self, timer: str, calls: Sequence[Call], loop: Loop) -> list[Reading]:
+        self.timers_used.append(timer)
+        self.clock_us += HOST_US
+        return [self._time(timer, call, loop) for call in calls]
+
+    def _time(self, timer: str, call: Call, loop: Loop) -> Reading:
+        loop.before()
+        if loop.flush is not None:
+            self.evict_l2(loop.flush)
+        start = self.clock_us
+        for _ in range(1 if timer == "graph" else loop.calls):
+            call()
+        span = (self.clock_us - start) / loop.calls
+        self.clock_us += getattr(call, "host_us", 0.0)
+        span = max(span, self.step_us) // self.step_us * self.step_us if self.step_us else span
+        interval = span + (0.0 if loop.gate else getattr(call, "host_us", 0.0))
+        clock = self.clock_mhz(start)
+        if timer != "kernel":
+            return Reading(span if timer == "proton" else interval, start, clock, kernels=getattr(call, "kernels", ()))
+        busy = span - getattr(call, "idle_us", 0.0)
+        return Reading(span, start, clock, busy, interval + self.tracing_us, getattr(call, "kernels", ("kernel",)))
+
+    def capture(self, call: Call, calls: int) -> Call:
+        def replay() -> None:
+            for _ in range(calls):
+                call()
+
+        return replay
+
+    def hidden_us(self, call: Call, before: Call) -> float:
+        return float(getattr(call, "hidden_us", 0.0))
+
+    def synchronizes(self, call: Call, before: Call) -> bool:
+        return bool(getattr(call, "syncs", False))
+
+    def empty_event_us(self) -> float:
+        return 0.0
+
+    def load_cycles(self, flush: str | None) -> float:
+        return self.cycles[flush]
+
+    @contextlib.contextmanager
+    def watch(self) -> Iterator[FakeWatch]:
+        yield FakeWatch(self)
+
+    def others(self) -> list[str]:
+        return self.neighbours
+
+    def seconds(self) -> float:
+        return self.clock_us / 1e6
+
+    def sleep(self, seconds: float) -> None:
+        self.clock_us += seconds * 1e6
+
+
+class FakeWatch:
+    def __init__(self, device: FakeDevice):
+        self.device = device
+        self.round = 0
+        self.states: list[CardState] = []
+
+    def look(self) -> None:
+        clock = round(self.device.clock_mhz(self.device.clock_us))
+        self.states.append(CardState(self.round, clock, 40, 300.0, self.device.throttle))

@@ -7,30 +7,38 @@ below raises `UsageError` with what is wrong, so a kernel file fails when it is 
 from tirx_bench.model.artifact import Artifact, Resources
 from tirx_bench.model.errors import FailedError, MissingError, NothingRanError, UsageError, WorkbenchError, unknown
 from tirx_bench.model.finding import Finding, Place, Severity, failing
-from tirx_bench.model.kernel import Constraint, Kernel, Params, Shape, Tolerance, Value, Work, Workload, call
+from tirx_bench.model.kernel import Baseline, Constraint, Kernel, Params, Shape, Tolerance, Value, Work, Workload, call
+from tirx_bench.model.operation import Operation
+from tirx_bench.model.policy import CACHES, FLUSHES, TIMERS, TimingPolicy
 from tirx_bench.model.record import Peak, Record
-from tirx_bench.model.timing import CACHES, TIMERS, RoundState, Sample, Timing, TimingPolicy
+from tirx_bench.model.status import STATUSES, Status
+from tirx_bench.model.timing import CardState, Sample, Timing
 from tirx_bench.model.verification import OutputCheck, Verification
 
 __all__ = [
     "Artifact",
+    "Baseline",
     "CACHES",
+    "CardState",
     "Constraint",
+    "FLUSHES",
     "FailedError",
     "Finding",
     "Kernel",
     "MissingError",
     "NothingRanError",
+    "Operation",
     "OutputCheck",
     "Params",
     "Peak",
     "Place",
     "Record",
     "Resources",
-    "RoundState",
+    "STATUSES",
     "Sample",
     "Severity",
     "Shape",
+    "Status",
     "TIMERS",
     "Timing",
     "TimingPolicy",

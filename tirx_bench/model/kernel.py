@@ -67,6 +67,17 @@ class Work:
 
 
 @dataclass(frozen=True)
+class Baseline:
+    """What a kernel is held against: `prepare` gets inputs and outputs by name and returns a call without arguments.
+
+    `tuning` says what search chose its code: autotuning on or off, and its budget.
+    """
+
+    prepare: Callable[..., Callable[[], Any]]
+    tuning: str = "not declared"
+
+
+@dataclass(frozen=True)
 class Kernel:
     """A kernel as its file describes it.
 
@@ -74,7 +85,7 @@ class Kernel:
     `build(...)` returns one PrimFunc, or several by name when `launch` gives their order; its parameters are named
     after the inputs, outputs and workspace it takes. `inputs(..., rng)` returns arrays by name, `outputs(...)` and
     `workspace(...)` return `(shape, dtype)` by name, `reference(<inputs by name>, ...)` gets the inputs widened to FP32
-    and returns FP32 by output name. A baseline gets inputs and outputs by name and returns a call without arguments.
+    and returns FP32 by output name. A baseline may be given as its `prepare` alone.
     `inplace` names inputs that the kernel changes. Without `work` there is no floor and no throughput.
     """
 
@@ -87,7 +98,7 @@ class Kernel:
     reference: Callable[..., Mapping[str, Any]]
     tolerance: Tolerance | Callable[..., Tolerance]
     work: Callable[..., Work] | None
-    baselines: Mapping[str, Callable[..., Callable[[], Any]]] = field(default_factory=dict)
+    baselines: Mapping[str, Baseline] = field(default_factory=dict)
     tunables: Params = field(default_factory=dict)
     constraints: tuple[Constraint, ...] = ()
     launch: tuple[str, ...] = ()
@@ -97,6 +108,8 @@ class Kernel:
     def __post_init__(self) -> None:
         if not self.name or not self.archs or not self.workloads:
             raise UsageError(f"kernel {self.name!r} needs a name, at least one arch and at least one workload")
+        declared = {n: b if isinstance(b, Baseline) else Baseline(b) for n, b in self.baselines.items()}
+        object.__setattr__(self, "baselines", declared)
         labels = [w.label for w in self.workloads]
         if len(set(labels)) != len(labels):
             raise UsageError(f"kernel {self.name}: workload labels repeat: {', '.join(labels)}")

@@ -10,6 +10,8 @@ from tirx_bench.model.artifact import Artifact
 from tirx_bench.model.errors import UsageError
 from tirx_bench.model.finding import Finding, failing
 from tirx_bench.model.kernel import Work, Workload
+from tirx_bench.model.operation import Operation
+from tirx_bench.model.status import STATUSES, Status
 from tirx_bench.model.timing import Timing
 from tirx_bench.model.verification import Verification
 
@@ -48,6 +50,8 @@ class Record:
     timing: Timing | None = None
     left_out: tuple[str, ...] = ()
     noise_floor: float | None = None
+    statuses: tuple[Status, ...] = ()
+    operations: tuple[Operation, ...] = ()
 
     def __post_init__(self) -> None:
         if self.timing and self.kernel not in self.timing.implementations:
@@ -58,5 +62,14 @@ class Record:
         return self.lint + self.artifact.findings
 
     def failed(self, strict: bool = False) -> bool:
-        """An error-level finding (or a warning, when strict) or a failed verification."""
-        return failing(self.findings, strict) or bool(self.verification and not self.verification.passed)
+        """An error-level finding (or a warning, when strict), a failed verification, or a kernel that must not be timed."""
+        wrong = bool(self.verification and not self.verification.passed)
+        return failing(self.findings, strict) or wrong or "nothing is timed" in self.forbidden(self.kernel)
+
+    def forbidden(self, *implementations: str) -> dict[str, Status]:
+        """What the statuses take away from these implementations, and the first status that does."""
+        taken: dict[str, Status] = {}
+        for status in self.statuses:
+            if status.implementation is None or status.implementation in implementations:
+                taken.setdefault(STATUSES[status.name].forbids, status)
+        return taken

@@ -16,7 +16,7 @@ from pathlib import Path
 from tirx_bench.model import FailedError, MissingError, NothingRanError, UsageError, WorkbenchError
 from tirx_bench.pipeline.request import Answer, Request
 from tirx_bench.serial import from_plain, to_plain
-from tirx_bench.tools import TimedOutError, kill_group, start
+from tirx_bench.tools import TimedOutError, kill_group, start, visible_device
 
 WORKER = "tirx_bench.pipeline.worker"
 
@@ -27,13 +27,16 @@ class GpuProcess:
     It is gone, with all that it started, when the block ends.
     """
 
+    def __init__(self, device: int = 0):
+        self.visible = visible_device(device)
+
     def __enter__(self) -> GpuProcess:
         self.folder = tempfile.TemporaryDirectory()
         self.log = Path(self.folder.name, "log")
         self.reader, writer = os.pipe()
         # Unbuffered and with faulthandler, so that the log of a crash holds what was printed, and where it was.
         argv = [sys.executable, "-u", "-X", "faulthandler", "-m", WORKER, str(writer)]
-        self.process = start(argv, log=self.log, pass_fd=writer)
+        self.process = start(argv, log=self.log, pass_fd=writer, env={"CUDA_VISIBLE_DEVICES": self.visible})
         os.close(writer)
         return self
 
@@ -66,7 +69,8 @@ class GpuProcess:
             raise _timed_out(request, step, timeout_s) from error
         kill_group(self.process)
         tail = "\n".join(self.log.read_text(errors="replace").splitlines()[-12:])
-        ending = f"{_name(request)}: the GPU process {_ending(self.process.returncode)} while {step}; artifact {request.artifact}"
+        what = f"{_name(request)}: the GPU process {_ending(self.process.returncode)} while {step}"
+        ending = f"{what}; artifact {request.version.artifact}"
         raise FailedError(f"{ending}; its last lines:\n{tail or '(none)'}", "compute-sanitizer on `tirx-bench launch` says more")
 
     def _send(self, request: Request) -> None:
@@ -119,12 +123,12 @@ def _ending(status: int) -> str:
 
 
 def _name(request: Request) -> str:
-    return f"{request.spec.rpartition(':')[2]} {request.workload.label}"
+    return f"{request.version.spec.rpartition(':')[2]} {request.workload.label}"
 
 
 def _timed_out(request: Request, step: str, timeout_s: float) -> TimedOutError:
     what = "the kernel did not return" if step == "launching" else f"no progress while {step}"
     return TimedOutError(
-        f"{_name(request)}: {what} within {timeout_s:g} s and was killed; artifact {request.artifact}",
+        f"{_name(request)}: {what} within {timeout_s:g} s and was killed; artifact {request.version.artifact}",
         "check barrier counts and phases and setmaxnreg; a smaller --workload may return; --timeout raises the limit",
     )

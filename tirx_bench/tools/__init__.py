@@ -78,8 +78,11 @@ def run(
     return Completed(process.returncode, stdout, stderr)
 
 
-def start(argv: Sequence[str], *, log: Path, pass_fd: int) -> subprocess.Popen[bytes]:
-    """Start a program in a process group of its own; its output goes to `log`, its input is a pipe, and it inherits `pass_fd`."""
+def start(argv: Sequence[str], *, log: Path, pass_fd: int, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    """Start a program in a process group of its own; its output goes to `log`, its input is a pipe, and it inherits `pass_fd`.
+
+    `env` is laid over the current environment.
+    """
     with log.open("wb") as out:
         return subprocess.Popen(
             argv,
@@ -87,6 +90,7 @@ def start(argv: Sequence[str], *, log: Path, pass_fd: int) -> subprocess.Popen[b
             stdout=out,
             stderr=subprocess.STDOUT,
             pass_fds=(pass_fd,),
+            env={**os.environ, **env},
             start_new_session=True,
         )
 
@@ -186,3 +190,45 @@ def scoped_variable(name: str, value: str) -> Iterator[None]:
             del os.environ[name]
         else:
             os.environ[name] = before
+
+
+# What the profilers put into the environment of the programs that they watch, or load into them. CUPTI has one client.
+PROFILER_VARIABLES = {
+    "NV_TPS_LAUNCH_TOKEN": "ncu",
+    "NSYS_PROFILING_SESSION_ID": "nsys",
+    "CUDA_INJECTION64_PATH": "a profiler that injects a library (nsys, run-iket)",
+    "TVM_IKET_INJECTED_CHILD_ENABLE": "run-iket",
+}
+PROFILER_LIBRARIES = {
+    "libToolsInjection": "nsys",
+    "libcuda-injection": "ncu",
+    "libTreeLauncher": "ncu",
+    "libsanitizer": "compute-sanitizer",
+}
+
+
+def profiler() -> str:
+    """The profiler that this process runs under; empty if none."""
+    for variable, name in PROFILER_VARIABLES.items():
+        if os.environ.get(variable):
+            return f"{name} ({variable} is set)"
+    with contextlib.suppress(OSError):
+        maps = Path("/proc/self/maps").read_text()
+        for library, name in PROFILER_LIBRARIES.items():
+            if library in maps:
+                return f"{name} ({library} is loaded)"
+    return ""
+
+
+def visible_device(index: int) -> str:
+    """What CUDA_VISIBLE_DEVICES must say so that a program sees only device `index` of those visible here.
+
+    Raises `UsageError` when fewer are visible.
+    """
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is None:
+        return str(index)
+    devices = visible.split(",")
+    if index >= len(devices):
+        raise UsageError(f"there is no device {index}: CUDA_VISIBLE_DEVICES is {visible}")
+    return devices[index].strip()
