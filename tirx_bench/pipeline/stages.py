@@ -55,7 +55,7 @@ def first_call(request: Request, device: CudaDevice, clock: Clock) -> dict[str, 
 
 
 def _baseline(name: str, baseline: Baseline, case: Case, device: CudaDevice, clock: Clock) -> None:
-    outputs = fresh(case.kernel.outputs, case.params, device)
+    outputs = {**fresh(case.kernel.outputs, case.params, device), **{n: device.copy(case.inputs[n]) for n in case.kernel.inplace}}
     with clock.stage(f"{name}: prepare, autotune"):
         run = call(baseline.prepare, {**case.params, **case.inputs, **outputs})
         device.synchronize()

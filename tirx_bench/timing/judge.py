@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterator
 
@@ -47,7 +48,8 @@ def precise(timing: Timing, kernel: str) -> bool:
 def _imprecise(timing: Timing, kernel: str) -> Iterator[Status]:
     for name, width in half_widths(timing, kernel).items():
         if width > timing.policy.precision:
-            evidence = f"half-width {width:.2%} after {timing.rounds} rounds, {timing.policy.precision:.2%} asked for"
+            wide = f"half-width {width:.2%}" if width < math.inf else "no interval"
+            evidence = f"{wide} after {timing.rounds} rounds, {timing.policy.precision:.2%} asked for"
             yield Status("IMPRECISE", evidence, name)
 
 
