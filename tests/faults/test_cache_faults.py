@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 from helpers_records import kernel, record, steady, timing, verification
-from simulated import FLUSH_US, MISS_US, WRITE_BACK_US, Card, TrialDevice, median_us, simulated_timers
+from simulated import FLUSH_US, MISS_US, WRITE_BACK_US, TrialDevice, median_us
 
 from tirx_bench.compare import against, compare
 from tirx_bench.device import Loop
@@ -25,16 +25,6 @@ from tirx_bench.timing.probe import unproven
 from tirx_bench.verify import prepare
 
 MB, L2_BYTES = 1_000_000, 50_000_000
-
-
-@pytest.fixture
-def card():
-    return Card()
-
-
-@pytest.fixture
-def timers(monkeypatch, card):
-    return simulated_timers(monkeypatch, card)
 
 
 def trial_of(device, **policy):

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 from helpers_records import kernel, record, steady, timing, verification
-from simulated import GATE_LIMIT_US, Card, TrialDevice, median_us, simulated_timers
+from simulated import GATE_LIMIT_US, TrialDevice, median_us
 
 from tirx_bench.compare import against
 from tirx_bench.device import Loop
@@ -23,16 +23,6 @@ from tirx_bench.timing.probe import call_statuses
 from tirx_bench.verify import prepare
 
 SHORT = {"block_ms": 0.5, "warmup_ms": 1, "settle_s": 0.5, "rounds": 16, "max_rounds": 16}
-
-
-@pytest.fixture
-def card():
-    return Card()
-
-
-@pytest.fixture
-def timers(monkeypatch, card):
-    return simulated_timers(monkeypatch, card)
 
 
 def measured(calls, **policy):
