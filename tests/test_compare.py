@@ -392,6 +392,16 @@ def test_the_exit_code_is_the_verdicts(tmp_path, capsys, new, code, verdict):
     assert json.loads(capsys.readouterr().out)["verdict"] == verdict
 
 
+def test_two_records_have_a_ratio_in_cycles_that_a_slower_clock_does_not_move():
+    def at(mhz, us):
+        found = timing({"add": steady(us)})
+        return record(timing=replace(found, samples=tuple(replace(s, clock_mhz=mhz) for s in found.samples)))
+
+    found = compare(at(2000.0, 10.0), at(1000.0, 20.0))
+    assert found.ratio == pytest.approx(2.0) and found.cycle_ratio == pytest.approx(1.0)
+    assert compare(at(None, 10.0), at(1000.0, 20.0)).cycle_ratio is None
+
+
 @pytest.mark.parametrize("name", UNLIKE)
 def test_what_cannot_be_compared_is_exit_code_2_with_the_field_on_stderr(tmp_path, capsys, name):
     other, said = UNLIKE[name]

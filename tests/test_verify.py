@@ -62,9 +62,9 @@ def test_the_fill_of_inputs_that_were_not_drawn_is_their_mean_and_deviation():
     assert case_of(of).fill == "a mean 0 sd 0, b mean 1.5 sd 1.12, c mean 1.5 sd 0"
 
 
-def test_inputs_of_which_some_are_drawn_are_named_by_what_was_drawn():
+def test_inputs_of_which_some_are_drawn_are_named_by_what_was_drawn_and_what_they_hold():
     of = kernel(inputs=lambda m, k, rng: {"x": rng.normal((m, k), "float32"), "ones": np.ones(3)})
-    assert case_of(of).fill == "normal(0, 1)"
+    assert case_of(of).fill.startswith("normal(0, 1); x mean ") and case_of(of).fill.endswith(", ones mean 1 sd 0")
 
 
 def test_the_same_seed_gives_the_same_inputs_and_another_seed_others():

@@ -170,8 +170,9 @@ def compare(old: Record, new: Record) -> Comparison:
     before, after = _timing(old, "first"), _timing(new, "second")
     if differing := _differences(_conditions(old, before), _conditions(new, after)):
         raise UsageError("the records are not comparable: " + "; ".join(differing), "measure both under the same conditions")
-    a, b = (t.round_medians_us(r.kernel) for t, r in ((before, old), (after, new)))
-    interval = difference_interval(*([math.log(us) for us in rounds] for rounds in (a, b)))
+    pairs = (before, old), (after, new)
+    interval = _between(*(t.round_medians_us(r.kernel) for t, r in pairs))
+    cycles = [t.round_median_cycles(r.kernel) for t, r in pairs]
     verdict = _called(interval, interval, SESSION_FLOOR)
     reason = SESSION_REASONS[verdict]
     if why := _no_absolute_time(old, "first") or _no_absolute_time(new, "second"):
@@ -179,7 +180,15 @@ def compare(old: Record, new: Record) -> Comparison:
     changed = tuple(_differences(_contents(old), _contents(new)))
     times = before.median_us(old.kernel), after.median_us(new.kernel)
     doubts = tuple(dict.fromkeys([*limits(old), *limits(new)]))
-    return Comparison(verdict, reason, *times, interval.ratio, interval.low, interval.high, changed, limits=doubts)
+    return Comparison(
+        verdict, reason, *times, interval.ratio, interval.low, interval.high, changed, limits=doubts,
+        cycle_ratio=_between(*cycles).ratio if all(cycles) else None,
+    )  # fmt: skip
+
+
+def _between(old: tuple[float, ...], new: tuple[float, ...]) -> Interval:
+    """The ratio of two sessions, from the medians of their rounds."""
+    return difference_interval([math.log(value) for value in old], [math.log(value) for value in new])
 
 
 def _no_absolute_time(record: Record, which: str) -> str:

@@ -48,7 +48,9 @@ def prepare(kernel: Kernel, params: Params, device: Device, seed: int) -> Case:
     """Seeded inputs, poisoned outputs and workspace, and the reference computed from the inputs as the kernel sees them."""
     rng = device.rng(seed)
     inputs = dict(call(kernel.inputs, {**params, "rng": rng}))
-    fill = ", ".join(dict.fromkeys(rng.drawn)) or _moments(inputs, device)
+    fill = ", ".join(dict.fromkeys(rng.drawn))
+    if len(rng.drawn) < len(inputs):  # some of them were not drawn
+        fill = "; ".join([*([fill] if fill else []), _moments(inputs, device)])
     how = device.exact_reference()
     widened = {name: _widened_copy(array, device) for name, array in inputs.items()}
     expected = {name: device.widen(array) for name, array in call(kernel.reference, {**params, **widened}).items()}

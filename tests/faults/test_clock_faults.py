@@ -117,6 +117,14 @@ def test_f26_inputs_that_were_not_drawn_are_told_apart_by_what_they_hold():
     assert compare(checked(1), checked(1)).verdict == "same"
 
 
+def test_f26_one_input_that_was_not_drawn_is_told_apart_beside_one_that_was():
+    def fill(value):
+        of = kernel(inputs=lambda m, k, dtype, rng: {"x": rng.normal((m, k), dtype), "w": np.full(3, value, dtype)})
+        return prepare(of, of.params(of.workloads[0]), FakeDevice(), 0).fill
+
+    assert fill(0) != fill(1) and fill(1) == fill(1)
+
+
 def test_f32_every_sample_has_the_clock_that_it_ran_at():
     device = FakeDevice()
     device.clock_mhz = lambda clock_us: 1980.0 - clock_us / 1e6

@@ -103,9 +103,15 @@ class Timing:
 
     def unit_log_cycle_ratios(self, a: str, b: str) -> tuple[float, ...]:
         """The same of time x clock: what is left when the clock is taken out. Empty without the clock of every sample."""
-        if any(s.clock_mhz is None for name in (a, b) for s in self.of(name)):
+        cycles = [self.round_median_cycles(name) for name in (a, b)]
+        return _units(*cycles) if all(cycles) else ()
+
+    def round_median_cycles(self, implementation: str) -> tuple[float, ...]:
+        """Time x SM clock of every round. Empty without the clock of every sample."""
+        samples = self.of(implementation)
+        if any(s.clock_mhz is None for s in samples):
             return ()
-        return _units(*(_round_medians(self.of(name), lambda s: s.us * (s.clock_mhz or math.nan)) for name in (a, b)))
+        return _round_medians(samples, lambda s: s.us * (s.clock_mhz or math.nan))
 
     def clock_mhz(self, implementation: str) -> float | None:
         """Its median SM clock."""

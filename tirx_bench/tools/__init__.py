@@ -223,7 +223,7 @@ def profiler() -> str:
 def visible_device(index: int) -> str:
     """What CUDA_VISIBLE_DEVICES must say so that a program sees only device `index` of those visible here.
 
-    Raises `UsageError` when fewer are visible.
+    Raises `UsageError` when fewer are visible. An empty variable hides all devices, and stays so.
     """
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is None:
