@@ -66,7 +66,7 @@ POLICIES = (
 OUTPUTS = st.builds(
     model.OutputCheck, TEXT, SHAPE, TEXT, *[maybe(FINITE)] * 3, SHAPE, *[maybe(FINITE)] * 2, COUNT, TOLERANCES, TEXT
 )
-VERIFICATIONS = st.builds(model.Verification, several(OUTPUTS), WHOLE, TEXT, TEXT)
+VERIFICATIONS = st.builds(model.Verification, several(OUTPUTS), WHOLE, TEXT, TEXT, COUNT, maybe(st.booleans()))
 SAMPLES = st.builds(model.Sample, TEXT, COUNT, POSITIVE, FINITE, maybe(FINITE), maybe(FINITE), maybe(FINITE))
 STATUSES = st.builds(model.Status, st.sampled_from(sorted(model.STATUSES)), TEXT, maybe(TEXT))
 OPERATIONS = st.builds(model.Operation, TEXT, several(TEXT), COUNT, TEXT, maybe(COUNT), TEXT)

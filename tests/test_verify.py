@@ -73,6 +73,70 @@ def test_the_same_seed_gives_the_same_inputs_and_another_seed_others():
     assert (first != other).any()
 
 
+def launched(kernel_of, launch, seeds=1, seed=0):
+    device = FakeDevice()
+    return verify(prepare(kernel_of, kernel_of.params(kernel_of.workloads[0]), device, seed), launch, device, seeds)
+
+
+def test_every_seed_is_tried_on_poisoned_outputs_and_fresh_inputs():
+    seen = []
+
+    def launch(b):
+        seen.append((float(b["x"][0, 0]), bool(np.isnan(b["y"]).all())))
+        b["y"][...] = b["x"] + 1
+
+    found = launched(kernel(), launch, seeds=3, seed=5)
+    assert found.passed and (found.seed, found.seeds, found.repeats) == (5, 3, True)
+    firsts = [x for x, _ in seen]
+    assert len(seen) == 6 and all(poisoned for _, poisoned in seen) and len(set(firsts)) == 3 and firsts[::2] == firsts[1::2]
+
+
+def test_a_seed_that_fails_ends_it_and_is_named():
+    calls = []
+
+    def launch(b):
+        calls.append(1)
+        b["y"][...] = b["x"] + (1 if len(calls) < 3 else 2)
+
+    found = launched(kernel(), launch, seeds=4, seed=7)
+    assert not found.passed and found.seed == 8 and len(calls) == 3
+
+
+def test_a_kernel_that_remembers_its_answer_fails_at_the_second_seed():
+    kept = {}
+
+    def launch(b):
+        kept.setdefault("y", b["x"] + 1)
+        b["y"][...] = kept["y"]
+
+    assert launched(kernel(), launch).passed
+    assert not launched(kernel(), launch, seeds=2).passed
+
+
+def test_other_bits_in_a_second_launch_are_said_and_are_no_failure_of_their_own():
+    calls = []
+
+    def launch(b):
+        calls.append(1)
+        b["y"][...] = b["x"] + 1
+        b["y"][0, 0] += len(calls) * 1e-6
+
+    found = launched(kernel(), launch)
+    assert found.passed and found.repeats is False
+
+
+def test_an_argument_in_place_has_its_first_value_in_every_launch():
+    of = kernel(
+        inputs=lambda m, k, dtype, rng: {"y": rng.normal((m, k), dtype)}, reference=lambda y: {"y": y + 1}, inplace=("y",)
+    )
+
+    def launch(b):
+        b["y"] += 1
+
+    found = launched(of, launch, seeds=3)
+    assert found.passed and found.repeats
+
+
 def test_the_errors_are_those_of_all_elements():
     def launch(b):
         b["y"][...] = b["x"] + 1

@@ -90,11 +90,46 @@ def fresh(shapes: Callable[..., Mapping[str, Any]], params: Params, device: Devi
     return {name: device.poisoned(shape, dtype) for name, (shape, dtype) in call(shapes, params).items()}
 
 
-def verify(case: Case, launch: Callable[[Buffers], Any], device: Device) -> Verification:
-    """Launch once on the case's buffers and compare every element of every output; the inputs must stay as they were."""
-    before = {name: device.copy(array) for name, array in case.inputs.items()}
+def verify(case: Case, launch: Callable[[Buffers], Any], device: Device, seeds: int = 1) -> Verification:
+    """Launch on the case's buffers with the inputs of each seed, compare every element of every output, and launch again.
+
+    The inputs must stay as they were. Ends at the first seed that fails. The case holds the last seed's values afterwards.
+    """
+    repeats = True
+    for seed in range(case.seed, case.seed + seeds):
+        if seed != case.seed:
+            refill(case, device, seed)
+            _poison(case, device)
+        found = replace(_verify_once(case, launch, device), seed=seed)
+        if not found.passed:
+            return found
+        repeats = _repeats(case, launch, device) and repeats
+    return replace(found, seed=case.seed, seeds=seeds, repeats=repeats)
+
+
+def _repeats(case: Case, launch: Callable[[Buffers], Any], device: Device) -> bool:
+    """Whether another launch on the same inputs gives the same bits. A race may not, nor does an order that varies."""
+    first = {name: device.copy(array) for name, array in case.outputs.items()}
+    _poison(case, device)
+    _run(case, launch, device)
+    return all(device.same_bits(case.outputs[name], array) for name, array in first.items())
+
+
+def _poison(case: Case, device: Device) -> None:
+    """Outputs as if nobody had written them, and in-place arguments with their first values."""
+    device.poison(array for name, array in case.outputs.items() if name not in case.working)
+    case.reset()
+
+
+def _run(case: Case, launch: Callable[[Buffers], Any], device: Device) -> None:
+    """Raises `FailedError` when a kernel faulted, which a launch alone does not say."""
     launch(case.buffers)
     device.synchronize()
+
+
+def _verify_once(case: Case, launch: Callable[[Buffers], Any], device: Device) -> Verification:
+    before = {name: device.copy(array) for name, array in case.inputs.items()}
+    _run(case, launch, device)
     found = compare(case, case.outputs, device)
     changed = tuple(_changed(name, case, device) for name in restore_inputs(case, before, device))
     return replace(found, outputs=found.outputs + changed)

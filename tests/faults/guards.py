@@ -286,7 +286,7 @@ GUARDS = (
     Guard(63, "verify.py", "how = device.exact_reference()", 'how = ""', f"{WRONG}::test_f63_tf32_does_not_pass_for_fp32"),
     nothing(63, "device/cuda.py", "        self.torch.backends.cuda.matmul.allow_tf32 = False\n",
             f"{WRONG}::test_f63_how_the_reference_was_computed_is_recorded_and_tf32_is_off"),
-    Guard(64, "verify.py", "launch(case.buffers)\n    device.synchronize()\n", "launch(case.buffers)\n",
+    Guard(64, "verify.py", "    launch(case.buffers)\n    device.synchronize()\n", "    launch(case.buffers)\n",
           f"{WRONG}::test_f64_a_launch_that_failed_is_an_error_although_the_output_looks_right"),
     Guard(64, "device/helpers.py", 'raise FailedError(f"the CUDA driver answers error {code} to a launch")', "pass",
           f"{WRONG}::test_f64_what_the_driver_answers_to_a_launch_is_looked_at"),

@@ -22,7 +22,7 @@ COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], int], str, tuple[Callab
     "verify": (
         commands.do_verify,
         "compare every output with an FP32 reference on the GPU",
-        (options.kernel, options.compiling, options.gpu),
+        (options.kernel, options.compiling, options.gpu, options.seeds),
     ),
     "bench": (
         commands.do_bench,

@@ -212,6 +212,7 @@ def _jobs(arguments: argparse.Namespace) -> list[Job]:
         timeout_s=getattr(arguments, "timeout", 60.0),
         vs=getattr(arguments, "vs", None),
         device=getattr(arguments, "device", 0),
+        seeds=getattr(arguments, "seeds", 1),
     )
     return [replace(job, workload=label) for label in labels]
 

@@ -79,6 +79,10 @@ def gpu(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--device", type=int, default=0, metavar="N", help="which of the visible GPUs (default 0)")
 
 
+def seeds(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("--seeds", type=int, default=1, metavar="N", help="inputs of N seeds, each launched twice (default 1)")
+
+
 def verdict(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--self-test", action="store_true", help="time the kernel against itself and keep this card's noise floor")
     sub.add_argument("--first-call", action="store_true", help="what the first call costs in a fresh process, stage by stage")

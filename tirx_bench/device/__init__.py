@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import importlib.util
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -65,6 +65,9 @@ class Device(Protocol):
 
     def poisoned(self, shape: Shape, dtype: str) -> Any:
         """An array filled with NaN, or with all bits set where the dtype has no NaN."""
+
+    def poison(self, arrays: Iterable[Any]) -> None:
+        """Fill arrays as `poisoned` does."""
 
     def copy(self, array: Any) -> Any: ...
 

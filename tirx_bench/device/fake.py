@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,6 +86,10 @@ class FakeDevice:
         if kind.kind in "iub":
             return numpy.frombuffer(b"\xff" * (int(numpy.prod(shape)) * kind.itemsize), kind).reshape(shape).copy()
         return numpy.full(shape, numpy.nan).astype(kind)
+
+    def poison(self, arrays: Iterable[Any]) -> None:
+        for array in arrays:
+            array[...] = self.poisoned(array.shape, self.dtype_of(array))
 
     def copy(self, array: Any) -> Any:
         return array.copy()

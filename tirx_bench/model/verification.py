@@ -34,12 +34,18 @@ class OutputCheck:
 
 @dataclass(frozen=True)
 class Verification:
-    """What was compared, from inputs of which seed and distributions (`fill`). `passed` is derived and never set."""
+    """What was compared, from inputs of which seed and distributions (`fill`). `passed` is derived and never set.
+
+    `seeds` seeds from `seed` on were tried; of a failure, `seed` is the one that failed. `repeats`: a second launch on the
+    same inputs gave the same bits each time; None: not tried.
+    """
 
     outputs: tuple[OutputCheck, ...]
     seed: int
     fill: str
     reference: str
+    seeds: int = 1
+    repeats: bool | None = None
 
     @property
     def passed(self) -> bool:

@@ -38,6 +38,7 @@ class Job:
     timeout_s: float = 60.0
     vs: str | None = None  # the baseline that the verdict is about, and the only one that is timed
     device: int = 0
+    seeds: int = 1  # how many to verify, from the policy's on
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,8 @@ def plan(job: Job) -> Plan:
     find_card(job.card, arch)
     if job.vs is not None and job.vs not in kernel.baselines:
         raise unknown(f"baseline of {kernel.name}", job.vs, kernel.baselines)
+    if job.seeds < 1:
+        raise UsageError(f"{job.seeds} seeds verify nothing", "--seeds 1 or more")
     if not 0 < job.timeout_s <= LONGEST_TIMEOUT_S:
         raise UsageError(f"a timeout of {job.timeout_s:g} s is not one", f"between 0 and {LONGEST_TIMEOUT_S:g} s")
     return Plan(job, entry, kernel, workload, tunables, arch)

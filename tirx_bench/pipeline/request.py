@@ -23,7 +23,10 @@ class Version:
 
 @dataclass(frozen=True)
 class Request:
-    """`old` is what a versus holds the version against, under the name `old_name`; `peaks` is where peaks are kept."""
+    """`old` is what a versus holds the version against, under the name `old_name`; `peaks` is where peaks are kept.
+
+    `seeds` says how many to verify.
+    """
 
     action: Action
     version: Version
@@ -33,6 +36,7 @@ class Request:
     vs: str | None = None  # the only baseline to time
     old: Version | None = None
     old_name: str = ""
+    seeds: int = 1
 
 
 @dataclass(frozen=True)

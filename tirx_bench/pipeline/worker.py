@@ -43,7 +43,7 @@ def perform(request: Request, step: Step, clock: Clock) -> Answer:
     if request.action == "launch":
         _launch_once(case, loaded, device)
         return Answer(device.describe())
-    verification = verify(case, lambda buffers: loaded.bind(buffers)(), device)
+    verification = verify(case, lambda buffers: loaded.bind(buffers)(), device, request.seeds)
     if request.action == "verify" or not verification.passed:
         return Answer(device.describe(), verification)
     return bench(request, case, loaded, verification, device, step)

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterable
 
 from tirx_bench.hardware import occupancy
-from tirx_bench.model import Artifact, Finding, OutputCheck, Peak, Record, Resources, Work
+from tirx_bench.model import Artifact, Finding, OutputCheck, Peak, Record, Resources, Verification, Work
 from tirx_bench.render.rows import listing, microseconds, row
 from tirx_bench.render.times import comparison, first_call, timed, verdicts
 
@@ -108,10 +108,23 @@ def _verified(record: Record) -> list[str]:
             "\n".join(
                 [
                     *map(_check, verification.outputs),
-                    f"{verification.reference}; inputs {verification.fill}, seed {verification.seed}",
+                    f"{verification.reference}; inputs {verification.fill}, {_seeds(verification)}",
+                    *_repeats(verification),
                 ]
             ),
         )
+    ]
+
+
+def _seeds(v: Verification) -> str:
+    return f"seed {v.seed}" if v.seeds == 1 else f"seeds {v.seed} to {v.seed + v.seeds - 1}; the errors are the last one's"
+
+
+def _repeats(v: Verification) -> list[str]:
+    if v.repeats is None:
+        return []
+    return [
+        "the same bits when launched again" if v.repeats else "OTHER BITS when launched again: a race, or an order that varies"
     ]
 
 
