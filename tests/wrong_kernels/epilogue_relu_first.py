@@ -1,0 +1,52 @@
+"""c = relu(a @ b.T + bias) in FP32.
+
+Fault: ReLU comes before the bias, so c has negative elements where the bias is negative, and lacks what a negative product
+takes off a positive bias.
+"""
+
+from parts_simt import FP32_SUM, SETTINGS, TILED, matmul_operands
+
+from tirx_bench import Kernel, Workload
+from tirx_bench.ops import relu
+
+CLASS = "epilogue"
+FAULT = "ReLU is applied before the bias is added"
+DETECTORS = ("numeric", "simulator")
+
+
+def build(m, n, k, faulty):
+    from tvm.script import tirx as T
+
+    @T.prim_func
+    def matmul_bias_relu(
+        a: T.Buffer((m, k), "float32"), b: T.Buffer((n, k), "float32"),
+        bias: T.Buffer((n,), "float32"), c: T.Buffer((m, n), "float32"),
+    ):  # fmt: skip
+        T.device_entry()
+        tile_m, tile_n = T.cta_id([m // 16, n // 16])
+        thread = T.thread_id([256])
+        row = T.meta_var(tile_m * 16 + thread // 16)
+        col = T.meta_var(tile_n * 16 + thread % 16)
+        total = T.alloc_local((1,), "float32")
+        total[0] = T.float32(0)
+        for p in T.serial(k, unroll=False):
+            total[0] = total[0] + a[row, p] * b[col, p]
+        if faulty:
+            c[row, col] = T.max(total[0], T.float32(0)) + bias[col]
+        else:
+            c[row, col] = T.max(total[0] + bias[col], T.float32(0))
+
+    return matmul_bias_relu
+
+
+KERNEL = Kernel(
+    name="epilogue_relu_first",
+    workloads=(Workload("48x64x32", {"m": 48, "n": 64, "k": 32}),),
+    build=build,
+    inputs=lambda m, n, k, rng: {**matmul_operands(m, n, k, rng), "bias": rng.normal((n,), "float32")},
+    outputs=lambda m, n: {"c": ((m, n), "float32")},
+    reference=lambda a, b, bias: {"c": relu(a @ b.T + bias)},
+    tolerance=FP32_SUM,
+    constraints=TILED,
+    **SETTINGS,
+)

@@ -1,0 +1,77 @@
+"""c = a[:, :k] @ b.T with wgmma, where a has 2 k columns: one warpgroup computes 64 x 64, with tensor maps made by hand.
+
+A is the left half of a matrix that is twice as wide. Its tensor map has the width of the view for its pitch, so every odd
+row comes from the right half: wrong numbers.
+"""
+
+import parts_sync_tma as parts
+
+from tirx_bench import Kernel
+
+CLASS = "tma"
+FAULT = "the global stride of a tensor map is the width of the view, not of the matrix"
+DETECTORS = ("numeric",)
+
+
+def build(m, k, faulty):
+    from tvm.backend.cuda.lang.pipeline import TMABar
+    from tvm.script import tirx as T
+
+    encode, publish, multiply, write_product = parts.encode(), parts.publish(), parts.multiply(), parts.write_product()
+    load = T.ptx[parts.LOAD]
+
+    @T.prim_func
+    def product(a: T.Buffer((m, 2 * k), "bfloat16"), b: T.Buffer((64, k), "bfloat16"), c: T.Buffer((m, 64), "float32")):
+        a_map: T.let[T.TensorMap()] = T.tvm_stack_alloca("tensormap", 1)
+        b_map: T.let[T.TensorMap()] = T.tvm_stack_alloca("tensormap", 1)
+        encode(a_map, a, k, m, k * 2 if faulty else k * 4, 64, 64, swizzle=3)
+        encode(b_map, b, k, 64, k * 2, 64, 64, swizzle=3)
+        T.device_entry()
+        block = T.cta_id([m // 64])
+        warp = T.warp_id([4])
+        lane = T.lane_id([32])
+        pool = T.SMEMPool()
+        full = TMABar(pool, 1)
+        pool.move_base_to(1024)
+        a_smem = pool.alloc((64, 64), "bfloat16", layout=parts.swizzled(64, 64))
+        b_smem = pool.alloc((64, 64), "bfloat16", layout=parts.swizzled(64, 64))
+        full.init(1)
+        pool.commit()
+        publish()
+        acc = T.alloc_local((32,), "float32")
+        a_desc = T.alloc_local((1,), "uint64")
+        b_desc = T.alloc_local((1,), "uint64")
+        T.cuda.wgmma.encode_matrix_descriptor(T.address_of(a_desc[0]), a_smem.ptr_to([0, 0]), 1, 64, 3)
+        T.cuda.wgmma.encode_matrix_descriptor(T.address_of(b_desc[0]), b_smem.ptr_to([0, 0]), 1, 64, 3)
+        row = T.meta_var(block * 64)
+        for kb in T.serial(k // 64):
+            column = T.meta_var(kb * 64)
+            if (warp == 0) & (lane == 0):
+                full.arrive(0, 2 * 64 * 64 * 2)
+                load(a_smem.ptr_to([0, 0]), T.address_of(a_map), column, row, full.ptr_to([0]))
+                load(b_smem.ptr_to([0, 0]), T.address_of(b_map), column, 0, full.ptr_to([0]))
+            full.wait(0, kb % 2)
+            T.ptx["wgmma.fence.sync.aligned"]()
+            multiply(acc, a_desc[0], b_desc[0], kb != 0)
+            T.ptx["wgmma.commit_group.sync.aligned"]()
+            T.ptx["wgmma.wait_group.sync.aligned"](0)
+            T.cuda.cta_sync()
+        write_product(c, acc, block * 64, warp, lane)
+
+    return product
+
+
+def inputs(m, k, rng):
+    return {"a": rng.normal((m, 2 * k), "bfloat16"), "b": rng.normal((64, k), "bfloat16")}
+
+
+def reference(a, b):
+    return {"c": a[:, : b.shape[1]] @ b.T}
+
+
+KERNEL = Kernel(
+    name="tma_pitch_of_view",
+    build=build,
+    **{**parts.PRODUCT, "inputs": inputs, "reference": reference},
+    tunables={"faulty": True},
+)
