@@ -50,6 +50,12 @@ def test_gemm_is_right_on_every_kind_of_shape_that_it_accepts(bench, kernel, wor
     assert output["wrong_elements"] == 0 and record["verification"]["reference"].endswith("TF32 off")
 
 
+def test_the_gemm_is_right_for_every_seed_and_gives_the_same_bits_again(bench):
+    code, record, err = bench("verify", "gemm", "--workload", "1000x1032x520", "--seeds", "5", "--json")
+    assert code == 0, err
+    assert record["verification"]["seeds"] == 5 and record["verification"]["repeats"] is True
+
+
 @pytest.mark.parametrize("tile", [("bn=64", "stages=8"), ("bn=128", "stages=6"), ("bn=192", "stages=4"), ("bn=256", "group=1")])
 def test_every_tile_is_right(bench, tile):
     params = [word for text in tile for word in ("--param", text)]
@@ -130,7 +136,7 @@ def test_two_kernel_files_are_measured_in_one_process(bench, kernel_file, capsys
     old, new = kernel_file("right"), kernel_file("wrong")
     new.write_text(old.read_text().replace("[n // 128]", "[n // 128 + 0]"))
     code, found, err = bench("compare", old, new, "--workload", "large", "--quick", "--json")
-    assert code == 4 and found["verdict"] == "inconclusive" and 0.8 < found["ratio"] < 1.25, err
+    assert code == 4 and found["vs"]["verdict"] == "inconclusive" and 0.8 < found["vs"]["ratio"] < 1.25, err
 
 
 def test_two_kernel_files_are_measured_in_processes_that_take_turns(bench, kernel_file, monkeypatch):
@@ -140,7 +146,7 @@ def test_two_kernel_files_are_measured_in_processes_that_take_turns(bench, kerne
     code, found, err = bench(
         "compare", kernel_file("right"), kernel_file("right"), "--workload", "large", "--quick", "--fresh", "--json"
     )
-    assert code == 4 and 0.5 < found["ratio"] < 2, err
+    assert code == 4 and 0.5 < found["vs"]["ratio"] < 2, err
 
 
 def test_a_kernel_that_is_wrong_has_no_ratio(bench, kernel_file):
