@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from tirx_bench.model import NothingRanError, Record, Status, Timing, UsageError
-from tirx_bench.stats import Interval, difference_interval, holm, mean_interval, p_value, rank_interval
+from tirx_bench.stats import MIN_UNITS, Interval, difference_interval, holm, mean_interval, p_value, rank_interval
 
 Verdict = Literal["faster", "slower", "same", "inconclusive"]
 # Sessions of one card differ by about this much with nothing changed, so a smaller difference is not one.
@@ -21,7 +21,6 @@ SESSION_REASONS: dict[Verdict, str] = {
 }
 MARGIN = 0.005  # within one session and in balanced order
 HIGHEST_FLOOR = 0.01
-MIN_UNITS = 8  # stopping earlier raises the false verdicts above the nominal 5 %
 
 
 @dataclass(frozen=True)
@@ -61,9 +60,8 @@ def against(record: Record, baseline: str) -> Comparison:
         )
     units = timing.unit_log_ratios(baseline, record.kernel)
     times = timing.median_us(baseline), timing.median_us(record.kernel)
-    verdict, reason, interval = _decide(units, record.noise_floor)
-    if not units:
-        interval = Interval(times[1] / times[0], 0.0, math.inf)
+    interval = mean_interval(units) if units else Interval(times[1] / times[0], 0.0, math.inf)
+    verdict, reason = _decide(units, interval, record.noise_floor)
     cycles = timing.unit_log_cycle_ratios(baseline, record.kernel)
     if why := _forbidden(record, baseline):
         verdict, reason = "inconclusive", why
@@ -132,24 +130,22 @@ def noise_floor(record: Record, other: str) -> float:
     return abs(math.log(interval.ratio)) + (math.log(interval.high) - math.log(interval.low)) / 2
 
 
-def _decide(units: tuple[float, ...], floor: float | None) -> tuple[Verdict, str, Interval]:
-    """By Student's t and by ranks; where the two do not agree there is no verdict."""
+def _decide(units: tuple[float, ...], interval: Interval, floor: float | None) -> tuple[Verdict, str]:
+    """By Student's t, whose interval is given, and by ranks; where the two do not agree there is no verdict."""
     if not units:
-        return "inconclusive", "a unit takes two rounds in opposite order", Interval(math.nan, 0.0, math.inf)
-    interval = mean_interval(units)
+        return "inconclusive", "a unit takes two rounds in opposite order"
     if len(units) < MIN_UNITS:
-        reason = f"{len(units)} units of two rounds; a verdict takes {MIN_UNITS}: --rounds {2 * MIN_UNITS}"
-        return "inconclusive", reason, interval
+        return "inconclusive", f"{len(units)} units of two rounds; a verdict takes {MIN_UNITS}: --rounds {2 * MIN_UNITS}"
     if floor is not None and floor > HIGHEST_FLOOR:
         reason = f"the noise floor of this card is {floor:.1%}, above {HIGHEST_FLOOR:.0%}: bench --self-test"
-        return "inconclusive", reason, interval
+        return "inconclusive", reason
     margin = _margin(floor)
     by_mean = _called(interval, mean_interval(units, 0.9), margin)
     by_rank = _called(rank_interval(units), rank_interval(units, 0.9), margin)
     if by_mean != by_rank:
-        return "inconclusive", f"the mean says {by_mean} and the ranks say {by_rank}", interval
+        return "inconclusive", f"the mean says {by_mean} and the ranks say {by_rank}"
     floor_text = "no noise floor was measured here: bench --self-test" if floor is None else f"noise floor {floor:.2%}"
-    return by_mean, f"{len(units)} units of two rounds; {margin:.2%} either way is no difference; {floor_text}", interval
+    return by_mean, f"{len(units)} units of two rounds; {margin:.2%} either way is no difference; {floor_text}"
 
 
 def _margin(floor: float | None) -> float:

@@ -54,7 +54,7 @@ def prepare(kernel: Kernel, params: Params, device: Device, seed: int) -> Case:
     how = device.exact_reference()
     widened = {name: _widened_copy(array, device) for name, array in inputs.items()}
     expected = {name: device.widen(array) for name, array in call(kernel.reference, {**params, **widened}).items()}
-    working = {name: device.copy(inputs[name]) for name in kernel.inplace}
+    working = in_place(kernel, inputs, device)
     outputs = fresh(kernel.outputs, params, device)
     outputs |= {name: array for name, array in working.items() if name in outputs}
     if set(expected) != set(outputs):
@@ -88,6 +88,16 @@ def _widened_copy(array: Any, device: Device) -> Any:
 def fresh(shapes: Callable[..., Mapping[str, Any]], params: Params, device: Device) -> Buffers:
     """Poisoned arrays of the shapes and dtypes that `outputs` or `workspace` give."""
     return {name: device.poisoned(shape, dtype) for name, (shape, dtype) in call(shapes, params).items()}
+
+
+def baseline_outputs(case: Case, device: Device) -> Buffers:
+    """Memory of its own for another implementation: poisoned outputs, and in-place arguments with their first values."""
+    return {**fresh(case.kernel.outputs, case.params, device), **in_place(case.kernel, case.inputs, device)}
+
+
+def in_place(kernel: Kernel, inputs: Buffers, device: Device) -> Buffers:
+    """Copies of the arguments that a launch may change."""
+    return {name: device.copy(inputs[name]) for name in kernel.inplace}
 
 
 def verify(case: Case, launch: Callable[[Buffers], Any], device: Device, seeds: int = 1) -> Verification:

@@ -297,7 +297,7 @@ GUARDS = (
     Guard(65, "verify.py", " or device.dtype_of(actual) != dtype", "", f"{WRONG}::test_f65_an_output_of_another_type_fails"),
     Guard(66, "pipeline/trial.py", "resets[self.rotation.next]()", "pass", f"{WRONG}::{IN_PLACE}"),
     never(66, "pipeline/trial.py", "cases is not self.cases", f"{WRONG}::{IN_PLACE}"),
-    Guard(66, "pipeline/trial.py", "self.resets.append([_reset(case, mine)", "_ = ([_reset(case, mine)", f"{WRONG}::{IN_PLACE}"),
+    Guard(66, "pipeline/trial.py", "self.resets.append([_reset(case, own)", "_ = ([_reset(case, own)", f"{WRONG}::{IN_PLACE}"),
     Guard(66, "pipeline/trial.py", "            for reset in resets:\n                reset()\n", "            pass\n",
           f"{WRONG}::{IN_PLACE}"),
     nothing(66, "pipeline/trial.py", "        self.before()  # a capture calls once before it\n",

@@ -261,7 +261,7 @@ def test_f16_persisting_lines_do_not_survive(device):
             assert median(device, "event", copy, flush="read") == pytest.approx(control, rel=0.1)
         finally:
             persist(False)
-            device.forget_persisting()
+            device.helpers.forget_persisting()
 
 
 def test_f17_a_fill_that_l2_absorbs_is_faster_than_memory_allows(device):

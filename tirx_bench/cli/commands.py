@@ -280,7 +280,7 @@ def _verdicts(found: dict[str, tuple[Comparison, dict[str, Any]]], title: str, a
     from tirx_bench.compare import together
     from tirx_bench.render import comparison, verdicts
 
-    held = together({label: c for label, (c, _) in found.items()}) if len(found) > 1 else {k: c for k, (c, _) in found.items()}
+    held = together({label: c for label, (c, _) in found.items()})
     for label, c in held.items():
         found[label][1]["vs"] = to_plain(c)
         if not as_json and len(held) == 1:

@@ -85,12 +85,6 @@ class Device(Protocol):
     def synchronize(self) -> None:
         """Wait for all work. Raises `FailedError` when a kernel faulted."""
 
-    def evict_l2(self, flush: str) -> None:
-        """Evict at least twice the L2's size; nothing that was in it before is left."""
-
-    def forget_persisting(self) -> None:
-        """No line may outlive an eviction by a persisting access policy."""
-
     def time_calls(self, timer: str, calls: Sequence[Call], loop: Loop) -> list[Reading]:
         """Time each call in order. Raises `MissingError` naming the other timers when this one is not installed, and
         `FailedError` when the timer cannot say what a call did."""

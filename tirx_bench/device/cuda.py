@@ -57,8 +57,6 @@ class CudaDevice:
         self.nvml = Nvml(str(self.properties.uuid))
         self.helpers = Helpers(torch)
         self.timers = Timers(torch, self.helpers, self.synchronize)
-        self.evict_l2 = self.helpers.evict
-        self.forget_persisting = self.helpers.forget_persisting
         self.load_cycles = self.helpers.load_cycles
         self.time_calls = self.timers.time
         self.capture = self.timers.capture

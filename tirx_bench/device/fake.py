@@ -114,9 +114,6 @@ class FakeDevice:
         self.evictions += 1
         self.clock_us += EVICTION_US
 
-    def forget_persisting(self) -> None:
-        pass
-
     def time_calls(self, timer: str, calls: Sequence[Call], loop: Loop) -> list[Reading]:
         self.timers_used.append(timer)
         self.clock_us += HOST_US

@@ -55,6 +55,7 @@ class Helpers:
         return self.torch.zeros(FLUSH_FACTOR * self.l2_bytes, dtype=self.torch.uint8, device="cuda")
 
     def evict(self, flush: str) -> None:
+        """Touch twice the L2's size, so that nothing that was in it before is left."""
         other = self._other_memory
         if flush == "discard":
             other.fill_(0)
@@ -63,6 +64,7 @@ class Helpers:
             self._launch("read_lines", 8 * self.sms, 512, other.data_ptr(), other.numel() // 16, self.sink.data_ptr())
 
     def forget_persisting(self) -> None:
+        """No line may outlive an eviction by a persisting access policy."""
         driver, _ = _bindings()
         # A limit of 0 keeps new lines from persisting; the reset makes those that do ordinary ones.
         _checked(driver.cuCtxSetLimit(driver.CUlimit.CU_LIMIT_PERSISTING_L2_CACHE_SIZE, 0))

@@ -8,10 +8,9 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from tirx_bench.model import CardState
+from tirx_bench.model import POWER_CAP, CardState
 
 # NVML's clocksEventReasons bits that mean the card was held back; nvml.h.
-POWER_CAP = "power cap"
 THROTTLE_BITS = {0x4: POWER_CAP, 0x8: "hardware slowdown", 0x20: "software thermal", 0x40: "hardware thermal",
                  0x80: "power brake"}  # fmt: skip
 LOOK_EVERY_S = 0.05

@@ -12,7 +12,7 @@ from tirx_bench.model.operation import Operation
 from tirx_bench.model.policy import CACHES, FLUSHES, TIMERS, TimingPolicy
 from tirx_bench.model.record import Peak, Record
 from tirx_bench.model.status import STATUSES, Status
-from tirx_bench.model.timing import CardState, Sample, Timing
+from tirx_bench.model.timing import POWER_CAP, CardState, Sample, Timing
 from tirx_bench.model.verification import OutputCheck, Verification
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "NothingRanError",
     "Operation",
     "OutputCheck",
+    "POWER_CAP",
     "Params",
     "Peak",
     "Place",

@@ -29,6 +29,9 @@ class Sample:
     event_us: float | None = None
 
 
+POWER_CAP = "power cap"  # a card that works hard runs at it: said, and no reason to doubt a ratio
+
+
 @dataclass(frozen=True)
 class CardState:
     """The card around and during a round, by its driver. None: the driver does not say."""

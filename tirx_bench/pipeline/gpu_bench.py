@@ -104,9 +104,11 @@ def _without(timing: Timing, wrong: dict[str, Verification]) -> Timing:
 def _floor_us(case: Case, device: CudaDevice) -> float | None:
     """The least time that the card's data sheet allows; None where the card or the work is not known."""
     card = card_of_device(device.name)
-    work = call(case.kernel.work, case.params) if case.kernel.work else None
-    peak = card.peak(work.dtype) if card and work else None
-    return peak.floor_us(work) if peak and work else None
+    if card is None or case.kernel.work is None:
+        return None
+    work = call(case.kernel.work, case.params)
+    peak = card.peak(work.dtype)
+    return peak.floor_us(work) if peak else None
 
 
 def _peak(request: Request, case: Case, device: CudaDevice) -> Peak | None:

@@ -15,7 +15,7 @@ from tirx_bench.device.cuda import CudaDevice
 from tirx_bench.model import Baseline, call
 from tirx_bench.pipeline.loading import load
 from tirx_bench.pipeline.request import Request
-from tirx_bench.verify import Case, fresh, prepare
+from tirx_bench.verify import Case, baseline_outputs, prepare
 
 
 class Clock:
@@ -55,7 +55,7 @@ def first_call(request: Request, device: CudaDevice, clock: Clock) -> dict[str, 
 
 
 def _baseline(name: str, baseline: Baseline, case: Case, device: CudaDevice, clock: Clock) -> None:
-    outputs = {**fresh(case.kernel.outputs, case.params, device), **{n: device.copy(case.inputs[n]) for n in case.kernel.inplace}}
+    outputs = baseline_outputs(case, device)
     with clock.stage(f"{name}: prepare, autotune"):
         run = call(baseline.prepare, {**case.params, **case.inputs, **outputs})
         device.synchronize()

@@ -10,7 +10,7 @@ from tirx_bench.device.cuda import CudaDevice
 from tirx_bench.model import Baseline, Operation, TimingPolicy, UsageError, Verification, call
 from tirx_bench.pipeline.loading import Bind
 from tirx_bench.pipeline.rotation import Rotation, copies_needed, whole_turns
-from tirx_bench.verify import Buffers, Case, compare, fresh, refill, restore_inputs
+from tirx_bench.verify import Buffers, Case, baseline_outputs, compare, refill, restore_inputs
 
 UNSEEN = 1000  # added to a seed gives values that nothing was timed with
 
@@ -60,8 +60,7 @@ class Trial:
 
     def add_baseline(self, name: str, baseline: Baseline) -> None:
         """Add it if its outputs match the reference on every copy and it leaves the inputs alone; else say why not."""
-        own = [self._own(case) for case in self.cases]
-        outputs = [{**fresh(c.kernel.outputs, c.params, self.device), **mine} for c, mine in zip(self.cases, own, strict=True)]
+        outputs = [baseline_outputs(case, self.device) for case in self.cases]
         inputs = [{n: self.device.copy(array) for n, array in case.inputs.items()} for case in self.cases]
         with self.device.workspace() as workspace:
             try:
@@ -79,12 +78,8 @@ class Trial:
         elif not self._right(outputs):
             self.left_out.append(f"baseline {name}: its output does not match the reference")
         else:
-            self.resets.append([_reset(case, mine) for case, mine in zip(self.cases, own, strict=True)])
+            self.resets.append([_reset(case, own) for case, own in zip(self.cases, outputs, strict=True)])
             self._add(Implementation(name, calls, outputs, self.device.libraries(), workspace.bytes, baseline.tuning))
-
-    def _own(self, case: Case) -> Buffers:
-        """In-place arguments for a baseline, with their first values."""
-        return {name: self.device.copy(case.inputs[name]) for name in case.kernel.inplace}
 
     def _prepared(self, baseline: Baseline, case: Case, outputs: Buffers) -> Call:
         run: Call = call(baseline.prepare, {**case.params, **case.inputs, **outputs})
@@ -140,7 +135,7 @@ class Trial:
 
 def _reset(case: Case, own: Buffers) -> Call:
     def reset() -> None:
-        for name, array in own.items():
-            array[...] = case.inputs[name]
+        for name in case.kernel.inplace:
+            own[name][...] = case.inputs[name]
 
     return reset

@@ -53,17 +53,14 @@ def versus_job(old: str, job: Job, fresh: bool, progress: Progress) -> tuple[Rec
 
 def _pair(old: str, job: Job) -> Pair:
     new = plan(job)
-    older = plan(replace(job, spec=old, vs=None, tunables=tuple(t for t in job.tunables if _knows(old, t, job))))
+    known = plan(replace(job, spec=old, vs=None, tunables=())).kernel.tunables
+    # What only the newer kernel has is left to it.
+    shared = tuple(t for t in job.tunables if t.partition("=")[0].strip() in known)
+    older = plan(replace(job, spec=old, vs=None, tunables=shared))
     if set(older.workload.params) != set(new.workload.params):
         names = " and ".join(str(sorted(p.workload.params)) for p in (older, new))
         raise UsageError(f"{old} and {job.spec} solve problems of other parameters: {names}")
     return Pair(new, replace(older, workload=new.workload))
-
-
-def _knows(spec: str, tunable: str, job: Job) -> bool:
-    """Whether the older kernel has a tunable that was asked for; what only the newer one has is left to it."""
-    name = tunable.partition("=")[0].strip()
-    return name in plan(replace(job, spec=spec, tunables=(), vs=None)).kernel.tunables
 
 
 def _in_turns(pair: Pair, rounds: int, progress: Progress) -> Record:

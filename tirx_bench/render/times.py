@@ -116,7 +116,7 @@ def _plus(us: float | None) -> str:
 
 
 def _speed(c: Comparison) -> str:
-    if not c.low or math.isnan(c.ratio):
+    if not c.low:
         return f"{c.old_us / c.new_us:.3f}x as fast"
     return f"{1 / c.ratio:.3f}x as fast ({1 / c.high:.3f} to {1 / c.low:.3f})"
 

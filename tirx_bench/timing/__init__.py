@@ -96,13 +96,12 @@ class _Session:
                 self._cool_down()
                 self._round(number, watch)
                 took = self.device.seconds() - began
-                timing = self._timing(watch, took)
-                if number + 1 >= self.policy.rounds and number % 2 and self._enough(timing, kernel, took):
+                if number + 1 >= self.policy.rounds and number % 2 and self._enough(watch, kernel, took):
                     break
-        return timing
+        return self._timing(watch, took)
 
-    def _enough(self, timing: Timing, kernel: str, took_s: float) -> bool:
-        return took_s >= self.policy.max_time_s or judge.precise(timing, kernel)
+    def _enough(self, watch: Watch, kernel: str, took_s: float) -> bool:
+        return took_s >= self.policy.max_time_s or judge.precise(self._timing(watch, took_s), kernel)
 
     def _timing(self, watch: Watch, took_s: float) -> Timing:
         policy = self.policy

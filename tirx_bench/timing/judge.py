@@ -6,15 +6,13 @@ import math
 import statistics
 from collections.abc import Iterator
 
-from tirx_bench.model import Sample, Status, Timing
-from tirx_bench.stats import calls_for_resolution, mean_interval, median_range, tick, trend
+from tirx_bench.model import POWER_CAP, Sample, Status, Timing
+from tirx_bench.stats import MIN_UNITS, calls_for_resolution, mean_interval, median_range, tick, trend
 
 HOST_US, HOST_SHARE = 1.0, 0.02
 CLOCK_SPREAD = 0.01
-POWER_CAP = "power cap"  # a card that works hard runs at it: said, and no reason to doubt a ratio
 FLOOR_SHARE = 0.98
 OF_THE_ROUNDS = {"DRIFT", "COARSE", "IMPRECISE", "THROTTLED"}  # what takes all rounds to tell
-MIN_UNITS = 8  # stopping earlier raises the false verdicts above the nominal 5 %
 
 
 def statuses(timing: Timing, kernel: str, floor_us: float | None, gated_us: dict[str, float]) -> list[Status]:
