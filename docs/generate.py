@@ -4,7 +4,7 @@
     python docs/generate.py --check    # exit 1 if a document is not what its data gives
 
 A block is fenced text after a comment `<!-- show FILE -->` (a record's page), or a table after `<!-- startup FILE -->`,
-`<!-- crosscheck FILE -->` or `<!-- statuses -->`.
+`<!-- crosscheck FILE -->`, `<!-- right FILE -->`, `<!-- wrong FILE -->` or `<!-- statuses -->`.
 """
 
 import json
@@ -19,8 +19,10 @@ from tirx_bench.render import page
 from tirx_bench.store import read_record
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = ("README.md", "docs/guide.md", "docs/measurement.md")
-BLOCK = re.compile(r"(<!-- (show|startup|crosscheck|statuses)(?: (\S+))? -->\n)(?:```text\n.*?```|\|.*?(?=\n\n|\Z))", re.DOTALL)
+DOCUMENTS = ("README.md", "docs/guide.md", "docs/measurement.md", "docs/verification.md", "docs/wrong_kernels.md")
+BLOCK = re.compile(
+    r"(<!-- (show|startup|crosscheck|statuses|right|wrong)(?: (\S+))? -->\n)(?:```text\n.*?```|\|.*?(?=\n\n|\Z))", re.DOTALL
+)
 
 
 def render(kind: str, name: str) -> str:
@@ -29,7 +31,7 @@ def render(kind: str, name: str) -> str:
     path = ROOT / name
     if kind == "show":
         return f"```text\n{page(read_record(path))}\n```"
-    return {"startup": startup, "crosscheck": crosscheck}[kind](json.loads(path.read_text()))
+    return {"startup": startup, "crosscheck": crosscheck, "right": right, "wrong": wrong}[kind](json.loads(path.read_text()))
 
 
 def table(head: list[str], rows: Iterable[Iterable[str]]) -> str:
@@ -39,6 +41,25 @@ def table(head: list[str], rows: Iterable[Iterable[str]]) -> str:
 def startup(data: dict) -> str:
     where = f"median of {len(data['times']['list']['samples_s'])} on {data['processor']}, {data['date']}"
     return table(["command", where], ((f"`{name}`", f"{t['median_s']:.2f} s") for name, t in data["times"].items()))
+
+
+def right(data: dict) -> str:
+    """How near right kernels came to their bounds, and how many were rejected."""
+    head = [f"{data['environment']['gpu']}, {data['date']}: {data['checks']} launches checked, {len(data['rejected'])} rejected",
+            "largest error, of its bound"]  # fmt: skip
+    return table(head, ((fill, f"{share:.3f}") for fill, share in data["largest_share_of_the_bound"].items()))
+
+
+def wrong(data: dict) -> str:
+    """Which detector saw which fault, the one that was named before the run first."""
+    head = [f"{data['environment']['gpu']}, {data['date']}: fault", "named before", "seen by"]
+    rows = []
+    for k in sorted(data["kernels"], key=lambda k: (k["class"], k["name"])):
+        seen = ", ".join(sorted(k["faulty"], key=lambda name: name not in k["named"])) or (
+            "nobody" if k["observable"] else "unobservable"
+        )
+        rows.append([f"`{k['name']}`: {k['fault']}", ", ".join(k["named"]), seen])
+    return table(head, rows)
 
 
 OTHERS = {  # ours: theirs

@@ -1,7 +1,7 @@
 """C = A @ B.T: bf16 or fp16 in and out, FP32 accumulation, Hopper wgmma. A is (m, k), B is (n, k), C is (m, n)."""
 
 from tirx_bench import Baseline, Kernel, TimingPolicy, bench, hopper, script
-from tirx_bench.gemm_problem import WORKLOADS, inputs, outputs, tolerance, work
+from tirx_bench.gemm_problem import WORKLOADS, inputs, magnitude, outputs, tolerance, work
 
 
 def build(m, n, k, dtype, bn, stages, group, sms):
@@ -27,6 +27,8 @@ KERNEL = Kernel(
     outputs=outputs,
     reference=reference,
     tolerance=tolerance,
+    magnitude=magnitude,
+    tiles=hopper.tiles,
     work=work,
     baselines={"torch.mm": Baseline(torch_mm, tuning="cuBLAS's own choice, no search")},
     tunables=hopper.TUNABLES,

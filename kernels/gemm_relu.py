@@ -4,7 +4,7 @@ The ReLU costs no instruction: it is a modifier of the conversion of the accumul
 """
 
 from tirx_bench import Baseline, Kernel, TimingPolicy, bench, hopper, script
-from tirx_bench.gemm_problem import WORKLOADS, inputs, outputs, tolerance, work
+from tirx_bench.gemm_problem import WORKLOADS, inputs, magnitude, outputs, tolerance, work
 from tirx_bench.ops import relu
 
 
@@ -43,6 +43,8 @@ KERNEL = Kernel(
     outputs=outputs,
     reference=reference,
     tolerance=tolerance,
+    magnitude=magnitude,
+    tiles=hopper.tiles,
     work=work,
     baselines={
         "torch.mm + clamp_min": Baseline(mm_then_clamp, tuning="cuBLAS's own choice, no search"),

@@ -6,6 +6,7 @@ from typing import Any
 
 from tirx_bench.model import (
     Artifact,
+    Attempt,
     CardState,
     Finding,
     Kernel,
@@ -14,6 +15,7 @@ from tirx_bench.model import (
     Place,
     Record,
     Resources,
+    RoundingBound,
     Sample,
     Timing,
     TimingPolicy,
@@ -75,7 +77,9 @@ def verification(**changes: Any) -> Verification:
         "wrong_elements": 0,
         "tolerance": TOLERANCE,
     }
-    return Verification((OutputCheck(**{**check, **changes}),), seed=0, fill="normal(0, 1)", reference="FP32 by hand")
+    found = OutputCheck(**{**check, **changes})
+    tried = (Attempt("normal(0, 1)", 0, "alone", 2, 0.25),) if found.passed else ()
+    return Verification((found,), seed=0, fill="normal(0, 1)", reference="FP32 by hand", tried=tried)
 
 
 def timing(
@@ -135,7 +139,7 @@ def kernel(**changes: Any) -> Kernel:
         "inputs": lambda m, k, dtype, rng: {"x": rng.normal((m, k), dtype)},
         "outputs": lambda m, k, dtype: {"y": ((m, k), dtype)},
         "reference": lambda x: {"y": x + 1},
-        "tolerance": TOLERANCE,
+        "tolerance": RoundingBound(),
         "work": None,
     }
     return Kernel(**{**values, **changes})

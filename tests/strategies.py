@@ -35,7 +35,9 @@ FINDINGS = st.builds(
     model.Finding, TEXT, st.sampled_from(typing.get_args(model.Severity)), TEXT, maybe(PLACES), TEXT, several(TEXT)
 )
 WORKLOADS = st.builds(model.Workload, NAME, PARAMS)
-TOLERANCES = st.builds(model.Tolerance, FINITE, FINITE)
+TOLERANCES = st.builds(model.Tolerance, FINITE, FINITE) | st.builds(
+    model.RoundingBound, COUNT, st.floats(0, 2.0**-3, exclude_min=True), st.floats(0, 4, exclude_min=True)
+)
 WORK = st.builds(model.Work, FINITE, FINITE, TEXT)
 PEAKS = st.builds(model.Peak, TEXT, FINITE, FINITE)
 RESOURCES = st.builds(model.Resources, TEXT, *[COUNT] * 7, SHAPE, SHAPE, COUNT)
@@ -64,9 +66,22 @@ POLICIES = (
     | policies(["event", "graph"], ["warm", "rotate"], calls=st.integers(1, 1000))
 )
 OUTPUTS = st.builds(
-    model.OutputCheck, TEXT, SHAPE, TEXT, *[maybe(FINITE)] * 3, SHAPE, *[maybe(FINITE)] * 2, COUNT, TOLERANCES, TEXT
+    model.OutputCheck, TEXT, SHAPE, TEXT, *[maybe(FINITE)] * 3, SHAPE, *[maybe(FINITE)] * 2, COUNT, TOLERANCES, TEXT,
+    maybe(FINITE), TEXT,
+)  # fmt: skip
+KINDS, CONDITIONS = st.sampled_from(model.FILLS), st.sampled_from(model.CONDITIONS)
+CONTROLS = st.builds(model.Control, TEXT, st.sampled_from(["rejected", "accepted", "skipped"]), TEXT)
+ATTEMPTS = st.builds(model.Attempt, TEXT, WHOLE, CONDITIONS, COUNT, FINITE)
+VERIFICATIONS = st.builds(
+    model.Verification, several(OUTPUTS), WHOLE, TEXT, TEXT, maybe(st.booleans()), KINDS, CONDITIONS, several(CONTROLS),
+    several(ATTEMPTS), several(TEXT),
+)  # fmt: skip
+CHECKS = st.builds(
+    model.VerifyPolicy, st.integers(1, 99), several(KINDS, least=1), several(CONDITIONS, least=1), st.integers(1, 99)
 )
-VERIFICATIONS = st.builds(model.Verification, several(OUTPUTS), WHOLE, TEXT, TEXT, COUNT, maybe(st.booleans()))
+DEEP = st.builds(
+    model.Deep, st.dictionaries(TEXT, VERIFICATIONS, max_size=2), st.dictionaries(TEXT, TEXT, max_size=2), maybe(VERIFICATIONS)
+)  # fmt: skip
 SAMPLES = st.builds(model.Sample, TEXT, COUNT, POSITIVE, FINITE, maybe(FINITE), maybe(FINITE), maybe(FINITE))
 STATUSES = st.builds(model.Status, st.sampled_from(sorted(model.STATUSES)), TEXT, maybe(TEXT))
 OPERATIONS = st.builds(model.Operation, TEXT, several(TEXT), COUNT, TEXT, maybe(COUNT), TEXT)
@@ -82,7 +97,7 @@ ARTIFACTS = st.builds(
 
 def record_of_its_own_timing(kernel, *rest):
     """A record does not construct when its timing holds no sample of its kernel."""
-    timing = rest[-5]
+    timing = rest[-7]
     return model.Record(timing.implementations[0] if timing else kernel, *rest)
 
 
@@ -90,12 +105,12 @@ RECORDS = st.builds(
     record_of_its_own_timing,
     TEXT, WORKLOADS, TEXT, TEXT, maybe(WORK), maybe(PEAKS), ARTIFACTS, st.dictionaries(TEXT, COUNT),
     st.dictionaries(TEXT, ANYTHING, max_size=3), several(FINDINGS), maybe(PEAKS), maybe(VERIFICATIONS), maybe(TIMINGS),
-    several(TEXT), maybe(FINITE), several(STATUSES), several(OPERATIONS),
+    several(TEXT), maybe(FINITE), several(STATUSES), several(OPERATIONS), maybe(DEEP), several(FINDINGS),
 )  # fmt: skip
 VERSIONS = st.builds(request.Version, TEXT, PARAMS, TEXT)
 REQUESTS = st.builds(
     request.Request, st.sampled_from(typing.get_args(request.Action)), VERSIONS, WORKLOADS, POLICIES, TEXT, maybe(TEXT),
-    maybe(VERSIONS), TEXT,
+    maybe(VERSIONS), TEXT, CHECKS, st.booleans(),
 )  # fmt: skip
 ANSWERS = st.builds(
     request.Answer, st.dictionaries(TEXT, ANYTHING, max_size=2), maybe(VERIFICATIONS), maybe(TIMINGS), maybe(PEAKS),

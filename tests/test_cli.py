@@ -34,7 +34,7 @@ from tirx_bench.model import (
     TimingPolicy,
     Workload,
 )
-from tirx_bench.pipeline import Job, first_call, steps, versus
+from tirx_bench.pipeline import Job, first_call, steps, verifying, versus
 from tirx_bench.pipeline.request import SAME_CODE, Answer
 from tirx_bench.serial import to_plain
 from tirx_bench.store import read_record, records, write_record
@@ -43,7 +43,7 @@ ROOT = Path(__file__).parents[1]
 PLAN = sys.modules["tirx_bench.pipeline.plan"]  # pipeline.plan is its function
 ROLES = str(ROOT / "kernels" / "warp_roles.py")
 NO_GPU = "there is no CUDA device: the driver lists none"
-ON_KERNELS = [name for name in COMMANDS if name not in ("list", "doctor", "show", "compare")]
+ON_KERNELS = [name for name in COMMANDS if name not in ("list", "doctor", "show", "compare", "collect")]
 ON_THE_GPU = ["verify", "bench", "launch"]
 
 
@@ -96,6 +96,7 @@ def gives(monkeypatch):
             monkeypatch.setattr(pipeline, name, lambda job, progress: (act(job), Path("/records/r.json")))
         for name in ("compile_job", "gpu_job"):
             monkeypatch.setattr(pipeline, name, act)
+        monkeypatch.setattr("tirx_bench.pipeline.verifying.verify_job", lambda job, *_: (act(job), None))
         return asked
 
     return replace_jobs
@@ -488,6 +489,9 @@ def with_device(monkeypatch, answer):
     asked = []
 
     class Process(contextlib.nullcontext):
+        def __init__(self, device=0, serial=False):
+            super().__init__()
+
         def __enter__(self):
             return self
 
@@ -498,7 +502,7 @@ def with_device(monkeypatch, answer):
 
     monkeypatch.setattr(PLAN, "absent", lambda: "")
     monkeypatch.setattr(PLAN, "present_arch", lambda index: "90")
-    for module in (pipeline, versus, first_call):
+    for module in (pipeline, versus, first_call, verifying):
         monkeypatch.setattr(module, "GpuProcess", Process)
     return asked
 

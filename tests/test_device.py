@@ -302,7 +302,12 @@ class Host:
             def synchronize(event):
                 self.stopped = True
 
-        self.timers = Timers(SimpleNamespace(cuda=SimpleNamespace(Event=Event)), None, self.synchronize)
+        gate = SimpleNamespace(
+            close=lambda: None,
+            open=lambda turn: None,
+            hold=lambda turn, everywhere: self.log.append(f"hold everywhere={everywhere}"),
+        )
+        self.timers = Timers(SimpleNamespace(cuda=SimpleNamespace(Event=Event)), gate, self.synchronize)
 
     def synchronize(self):
         if self.stopped:
@@ -319,13 +324,19 @@ class Host:
 
 def test_hidden_work_is_the_least_of_ten_waits_beyond_the_least_of_an_idle_device(monkeypatch):
     host = Host(monkeypatch, idle=[9.0, 3.0, *[900.0] * 8], busy=[900.0] * 9 + [33.0])
-    assert host.timers.hidden_us(host.call, host.before) == pytest.approx(30.0)
+    assert host.timers.hidden_us(host.call, host.before, held=False) == pytest.approx(30.0)
     assert host.log == ["before", "call"] * 10 + ["before"] * 10, "each call on first values"
+
+
+def test_every_sm_is_held_until_the_host_has_launched_the_call(monkeypatch):
+    host = Host(monkeypatch, idle=[3.0] * 10, busy=[33.0] * 10)
+    assert host.timers.hidden_us(host.call, host.before, held=True) == pytest.approx(30.0)
+    assert host.log == ["before", "hold everywhere=True", "call"] * 10 + ["before", "hold everywhere=True"] * 10
 
 
 def test_a_host_that_hesitates_is_no_hidden_work(monkeypatch):
     host = Host(monkeypatch, idle=[3.0] * 10, busy=[500.0, 200.0, 3.0, *[400.0] * 7])
-    assert host.timers.hidden_us(host.call, host.before) == pytest.approx(0.0)
+    assert host.timers.hidden_us(host.call, host.before, held=False) == pytest.approx(0.0)
 
 
 @pytest.mark.parametrize("waits", [False, True])

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
-from helpers_records import offline_record, record
+from helpers_records import offline_record, record, verification
 
 from tirx_bench import pipeline
 from tirx_bench.cli import main
@@ -478,11 +478,13 @@ def test_an_answer_becomes_the_record(worker, device, capsys):
 
 
 def test_one_hung_workload_does_not_stop_the_next(worker, device, capsys):
-    worker("""
+    worker(
+        """
         if json.loads(request)["workload"]["label"] == "256":
             send(step="launching"); forever()
-        send(answer={"environment": {"gpu": "NVIDIA H200"}})
-    """)
+        send(answer={"environment": {"gpu": "NVIDIA H200"}, "verification": json.loads('@RIGHT@')})
+    """.replace("@RIGHT@", json.dumps(to_plain(verification())))
+    )
     assert main(["verify", "warp_roles", "--timeout", "0.3", "--workload", "all"]) == 1
     out, err = capsys.readouterr()
     assert "did not return" in err and "NVIDIA H200" in out

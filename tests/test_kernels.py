@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers_verify import multiplies, verified
 
 from tirx_bench import hopper
 from tirx_bench.hardware import MULTIPROCESSORS
-from tirx_bench.model import Kernel, UsageError, Workload, call
+from tirx_bench.model import Kernel, RoundingBound, Tolerance, UsageError, Workload, call
+from tirx_bench.ops import relu
 
 FOLDER = Path(__file__).parents[1] / "kernels"
 FILES = sorted(FOLDER.glob("*.py"))
@@ -56,7 +60,26 @@ def test_every_workload_meets_the_constraints_and_has_a_tolerance(file):
     assert kernel.name == file.stem
     for workload in kernel.workloads:
         kernel.refuse(workload)
-        assert kernel.tolerance_for(kernel.params(workload)).rtol < 0.01
+        bound = kernel.tolerance_for(kernel.params(workload))
+        products = int(workload.params.get("k", 0))
+        assert bound == (RoundingBound(steps=math.ceil(products / 16)) if products else Tolerance(rtol=0, atol=0))
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize("name", GEMMS)
+def test_the_tolerance_of_a_gemm_rejects_every_known_wrong_output(name, dtype):
+    kernel = load(name)
+    of = replace(kernel, workloads=(Workload("small", {"m": 128, "n": 2 * kernel.tunables["bn"], "k": 256, "dtype": dtype}),))
+    found = verified(of, multiplies(relu if name == "gemm_relu" else lambda c: c))
+    assert found.passed and {c.outcome for c in found.controls} == {"rejected"}
+    assert found.outputs[0].owner.startswith("tile [")
+
+
+def test_the_tolerance_of_warp_roles_rejects_what_can_be_told_of_it():
+    found = verified(load("warp_roles"), lambda b: b["out"].__setitem__(..., b["inp"] * 2 + 1))
+    assert found.passed and {c.name for c in found.controls if c.outcome == "skipped"} == {
+        "the last 16 terms of every sum dropped", "sums kept in the input's dtype",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)

@@ -128,8 +128,8 @@ def test_the_page_of_a_whole_record_has_the_numerics_the_times_and_both_floors()
     assert verify.startswith(
         "passed: c 512x256 bfloat16, 0 of 131072 elements wrong, max error 0.25 absolute, 0.004 relative, rms 0.0017"
     )
-    assert "worst at [7, 9]: 1.5, expected 1.25; tolerance |y - r| <= 0.001 + 0.01 |r|, every element" in verify
-    assert "FP32 by hand; inputs normal(0, 1), seed 0" in verify
+    assert "worst at [7, 9]: 1.5, expected 1.25\n" in verify and "|y - r| <= 0.001 + 0.01 |r|, flat, every element" in verify
+    assert "FP32 by hand\n" in verify and "2 launches on normal(0, 1), seed 0: at most 0.25 of the bound" in verify
     timer, cache, samples = row(text, "time").splitlines()
     assert timer == "event: CUDA event interval: stream time between two events around one call"
     assert cache.strip() == "cold cache: L2 evicted before every call, outside the interval, by reading other memory"

@@ -47,7 +47,7 @@ def test_what_would_take_too_many_copies_is_refused_with_the_way_out():
 
 def test_each_call_moves_on_to_the_next_copy_and_begins_with_the_first():
     log = []
-    call = Rotation(3).over([lambda n=n: log.append(n) for n in range(3)])
+    call = Rotation(3).over([lambda n=n: log.append(n) for n in range(3)], set())
     for _ in range(7):
         call()
     assert log == [0, 1, 2, 0, 1, 2, 0]
@@ -55,7 +55,7 @@ def test_each_call_moves_on_to_the_next_copy_and_begins_with_the_first():
 
 def test_all_implementations_share_one_turn_because_they_share_the_copies():
     rotation, log = Rotation(3), []
-    a, b = (rotation.over([lambda n=n, name=name: log.append((name, n)) for n in range(3)]) for name in "AB")
+    a, b = (rotation.over([lambda n=n, name=name: log.append((name, n)) for n in range(3)], set()) for name in "AB")
     for call in (a, b, b, a, b, a, a, b):
         call()
     assert [n for _, n in log] == [0, 1, 2, 0, 1, 2, 0, 1], "what one has just read the other would find in L2"
@@ -65,7 +65,7 @@ def test_all_implementations_share_one_turn_because_they_share_the_copies():
 def test_the_next_copy_is_known_before_the_call():
     rotation = Rotation(2)
     seen = []
-    call = rotation.over([lambda: seen.append(0), lambda: seen.append(1)])
+    call = rotation.over([lambda: seen.append(0), lambda: seen.append(1)], set())
     for _ in range(5):
         before = rotation.next
         call()
@@ -74,7 +74,7 @@ def test_the_next_copy_is_known_before_the_call():
 
 def test_one_copy_is_always_the_next():
     rotation = Rotation(1)
-    rotation.over([lambda: None])()
+    rotation.over([lambda: None], set())()
     assert rotation.next == 0
 
 

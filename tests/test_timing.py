@@ -391,11 +391,11 @@ def test_a_kernel_that_adds_to_its_argument_sees_the_first_values_in_every_timed
 
 def test_the_probes_restore_the_argument_before_each_of_their_calls():
     class Probed(FakeDevice):
-        def hidden_us(self, call, before):
+        def hidden_us(self, call, before, held):
             for _ in range(3):
                 before()
                 call()
-            return super().hidden_us(call, before)
+            return super().hidden_us(call, before, held)
 
         def synchronizes(self, call, before):
             before()
@@ -417,7 +417,7 @@ def test_what_a_call_does_on_its_own_last_result_is_not_held_against_it():
     device, argument = FakeDevice(), [0]
     call = device.kernel(5, lambda: argument.__setitem__(0, argument[0] + 1))
 
-    def hidden_us(call, before):
+    def hidden_us(call, before, held):
         before()
         call()
         return 50.0 if argument[0] > 1 else 0.0

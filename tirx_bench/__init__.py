@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from tirx_bench.model import Baseline, Constraint, Kernel, TimingPolicy, Tolerance, Work, Workload
+from tirx_bench.model import Baseline, Constraint, Kernel, RoundingBound, Tile, TimingPolicy, Tolerance, Work, Workload
 
 __version__ = "0.1.0"
-__all__ = ["Baseline", "Constraint", "Kernel", "TimingPolicy", "Tolerance", "Work", "Workload", "bench", "script"]
+__all__ = [
+    "Baseline", "Constraint", "Kernel", "RoundingBound", "Tile", "TimingPolicy", "Tolerance", "Work", "Workload",
+    "bench", "script",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

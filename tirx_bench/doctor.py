@@ -39,7 +39,7 @@ TOOLS = {
     "ncu": "comes with Nsight Compute",
     "nsys": "comes with Nsight Systems",
     "run-iket": "pip install 'tirx-bench[iket]' in an environment without torch",
-    "compute-sanitizer": "comes with the CUDA toolkit",
+    "compute-sanitizer": "comes with the CUDA toolkit, in the package cuda-sanitizer",
 }
 COMPILE = ("apache-tvm", "pyelftools", "nvcc", "nvdisasm", "C++ compiler")
 GPU = (*COMPILE, "CUDA device", "torch")
@@ -54,6 +54,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "verify": GPU,
     "bench": (*GPU, "cuda-bindings"),
     "launch": GPU,
+    "collect": (*GPU, "compute-sanitizer"),
 }
 
 

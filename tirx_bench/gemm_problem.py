@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tirx_bench.model import Shape, Tolerance, Work, Workload
+from tirx_bench.model import RoundingBound, Shape, Work, Workload
 
 
 def gemm_workload(label: str, m: int, n: int, k: int, dtype: str = "bfloat16") -> Workload:
@@ -37,13 +37,10 @@ def work(m: int, n: int, k: int, dtype: str) -> Work:
     return Work(flops=2 * m * n * k, bytes=2 * (m * k + n * k + m * n), dtype=dtype)
 
 
-def tolerance(k: int, dtype: str) -> Tolerance:
-    """What a right kernel meets on every element, for inputs from a standard normal distribution and k up to 16384.
+def magnitude(a: Any, b: Any) -> dict[str, Any]:
+    return {"c": abs(a) @ abs(b).T}
 
-    rtol is the unit roundoff of the output type: C is rounded once. atol is for the FP32 sum, which the tensor core
-    truncates at each step of 16 products (Khattak and Mikaitis, "Accurate Models of NVIDIA Tensor Cores", 2025). In an
-    emulation of that, 10^4 elements differ from a sequential FP32 sum by at most 12 k 2^-24 at k = 16384 and 8 k 2^-24
-    at k = 4096. The largest of 16384^2 elements is about twice that; atol is 64 k 2^-24, which is 2^-11 of the standard
-    deviation of C at k = 16384, and less below.
-    """
-    return Tolerance(rtol={"bfloat16": 2**-8, "float16": 2**-11}[dtype], atol=k * 2**-18)
+
+def tolerance(k: int) -> RoundingBound:
+    """C is rounded once to its dtype; the tensor core truncates its FP32 sum once for every 16 products."""
+    return RoundingBound(steps=-(-k // 16))

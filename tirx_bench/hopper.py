@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tirx_bench.model import Constraint
+from tirx_bench.model import Constraint, Tile
 
 CONSUMERS = 2  # warpgroups; 64 rows each, the M of every wgmma
 BM = 64 * CONSUMERS
@@ -33,6 +33,11 @@ CONSTRAINTS = (
         "barriers, stages of A and B, and staging of C fit the 227 KiB of a block",
     ),
 )
+
+
+def tiles(bn: int) -> dict[str, tuple[Tile, ...]]:
+    """Who writes what of C: a block a tile, and each consumer warpgroup 64 rows of it, 64 columns at a time."""
+    return {"c": (Tile("tile", (BM, bn)), Tile("consumer warpgroup", (64, bn)), Tile("store", (64, CHUNK)))}
 
 
 def staging_slots(bn: int) -> int:

@@ -21,7 +21,7 @@ def sqrt(x: Any) -> Any:
 
 
 def _namespace(array: Any) -> Any:
-    if type(array).__module__.startswith("torch"):
+    if any(kind.__module__.partition(".")[0] == "torch" for kind in type(array).__mro__):  # a subclass too
         import torch
 
         return torch

@@ -1,7 +1,8 @@
-"""Records and measured peaks as JSON files under the output folder, and back."""
+"""Records, failing cases and measured peaks as JSON files under the output folder, and back."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -9,10 +10,11 @@ import re
 from pathlib import Path
 from typing import Any
 
-from tirx_bench.model import Peak, Record, TimingPolicy, UsageError, WorkbenchError
+from tirx_bench.model import FailingCase, Peak, Record, TimingPolicy, UsageError, WorkbenchError
 from tirx_bench.serial import from_plain, to_plain
 
-FORMAT = 2  # 2: samples with time and clock, statuses, operations
+FORMAT = 3  # 2: samples with time and clock, statuses, operations; 3: attempts and controls of a verification
+CASE_FORMAT = 1
 LONGEST_LABEL = 150  # file systems take names of 255 bytes
 
 
@@ -36,6 +38,22 @@ def read_record(path: Path) -> Record:
         return from_plain(Record, data, str(path))
     except WorkbenchError as error:  # a value that does not construct knows no file
         raise UsageError(error.message if str(path) in error.message else f"{path}: {error.message}", error.hint) from error
+
+
+def write_case(case: FailingCase, out: Path) -> Path:
+    """Write a failing case under `out`/cases; the same case has the same name."""
+    data = to_plain(case)
+    digest = hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:12]
+    name = re.sub(r"[^\w.-]+", "_", case.spec.rpartition("/")[2], flags=re.ASCII)[:LONGEST_LABEL]
+    return _write(out.absolute() / "cases" / f"{name}-{digest}.json", {"format": CASE_FORMAT, **data})
+
+
+def read_case(path: Path) -> FailingCase:
+    """Raises `UsageError` when the file is absent, cut short, not a case, or of another format."""
+    data = _read(path)
+    if not isinstance(data, dict) or data.pop("format", None) != CASE_FORMAT or "checks" not in data:
+        raise UsageError(f"{path} is not a failing case of format {CASE_FORMAT}", "`tirx-bench verify` writes one when it fails")
+    return from_plain(FailingCase, data, str(path))
 
 
 def records(out: Path) -> list[Path]:

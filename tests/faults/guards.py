@@ -42,7 +42,7 @@ WRITES_THEN_FLUSH = "        loop.before()\n        if loop.flush is not None:\n
 FLUSH_THEN_WRITES = "        if loop.flush is not None:\n            self.helpers.evict(loop.flush)\n        loop.before()\n"
 WAITED_FOR_FLUSH = "            self._before(loop)\n            self.synchronize()\n"
 BELOW_FLOOR = "if (us := timing.median_us(name)) < FLOOR_SHARE * floor_us:"
-SYNCS = "device.synchronizes(call, before)"
+SYNCS = "syncs"
 HIDDEN = "hidden > max(HIDDEN_US, HIDDEN_SHARE * interval)"
 BY_LAUNCH = "_owner(launches[event.correlation], ranges)"
 LAST_CALL = 'return next((ranges[at].name for at in reversed(range(begun)) if ranges[at].name.startswith(CALL)), "")'
@@ -51,6 +51,7 @@ FORGET = "        self.helpers.forget_persisting()\n"
 DISCARD = '            self._launch("discard_lines", 8 * self.sms, 512, other.data_ptr(), other.numel() // LINE_BYTES)\n'
 BOTH_TIMERS = '[policy.timer, "event"] if policy.timer == "kernel" else [policy.timer]'
 BACK_TO_BACK = '    parts += [*([f"{policy.calls}-calls"] if policy.calls > 1 else []), *(["gate"] if policy.gate else [])]\n'
+POISON = "device.poison(array for name, array in case.outputs.items() if name not in case.working)"
 NO_TIME = "not 0 < sample.us < math.inf"
 
 THIEF = "test_f59_a_baseline_that_zeroes_an_input_is_left_out_and_the_kernel_gets_what_was_there"
@@ -153,7 +154,7 @@ GUARDS = (
     never(25, "timing/judge.py", "reasons", f"{CLOCK}::test_f25_a_card_that_says_why_it_is_slow_gives_no_absolute_time"),
     nothing(26, "compare.py", '        "input fill": record.verification and record.verification.fill,\n',
             f"{CLOCK}::test_f26_times_from_inputs_of_another_distribution_are_not_compared"),
-    Guard(26, "verify.py", "if len(rng.drawn) < len(inputs):", "if False:",
+    Guard(26, "verify/case.py", "if len(rng.drawn) < len(inputs):", "if False:",
           f"{CLOCK}::test_f26_inputs_that_were_not_drawn_are_told_apart_by_what_they_hold"),
     never(27, "model/timing.py", "not self.samples",
           f"{CLOCK}::test_f27_a_timing_without_a_valid_sample_is_an_error_of_its_own_kind"),
@@ -261,19 +262,23 @@ GUARDS = (
     never(55, "compare.py", "interval.low > 1 + margin",
           f"{STATISTICS}::test_f55_a_planted_regression_of_two_percent_is_found_between_noisy_samples"),
     # correctness
-    Guard(56, "verify.py", "elif bool((size > 0).any()) and bool((size <= bound).all()):", "elif False:",
+    Guard(56, "model/verification.py", " and not self.accepted", "",
           f"{WRONG}::test_f56_a_tolerance_that_zeros_pass_proves_nothing"),
-    never(57, "verify.py", "not bool((size < math.inf).all())",
+    nothing(56, "verify/controls.py", '    "zeros": _zeros,\n', f"{WRONG}::test_f56_a_tolerance_that_zeros_pass_proves_nothing"),
+    never(57, "verify/elements.py", 'case.kind != "non-finite" and not bool((abs(r) < math.inf).all())',
           f"{WRONG}::test_f57_a_reference_that_is_not_finite_makes_the_case_invalid"),
-    Guard(58, "verify.py", "wrong = ~(excess <= 0)", "wrong = excess > 0",
+    Guard(58, "verify/elements.py", "wrong = ~(excess <= 0)", "wrong = excess > 0",
           f"{WRONG}::test_f58_a_kernel_that_does_nothing_leaves_nan_and_nan_is_no_wildcard"),
-    Guard(59, "verify.py", "if not device.same_bits(case.inputs[name], array)]", "if False]",
+    Guard(58, "verify/elements.py", "where(alike, -math.inf, math.inf)", "-math.inf",
+          f"{WRONG}::test_f58_where_the_inputs_hold_nan_the_output_must_hold_it_there_and_nowhere_else"),
+    Guard(59, "verify/elements.py", "*_broken_frames(case, device)", "*[]", f"{WRONG}::test_f59_nobody_elses_memory_is_written"),
+    Guard(59, "verify/case.py", "if not device.same_bits(case.inputs[name], array)]", "if False]",
           f"{WRONG}::test_f59_a_kernel_that_zeroes_its_input_is_found_although_its_output_is_right"),
-    Guard(59, "verify.py", "return device.copy(wide) if wide is array else wide", "return wide",
+    Guard(59, "verify/case.py", "device.copy(array) if array is inputs[name] else array for", "array for",
           f"{WRONG}::test_f59_no_output_lies_in_the_memory_of_the_reference"),
     never(59, "pipeline/trial.py", "changed", f"{WRONG}::{THIEF}"),
-    Guard(59, "verify.py", "case.inputs[name][...] = before[name]", "pass", f"{WRONG}::{THIEF}"),
-    Guard(60, "pipeline/trial.py", "refill(case, self.device, UNSEEN + case.seed + number)", "pass",
+    Guard(59, "verify/case.py", "case.inputs[name][...] = before[name]", "pass", f"{WRONG}::{THIEF}"),
+    Guard(60, "pipeline/trial.py", "refill(case, self.device, UNSEEN + case.seed + number, implementation.prepared)", "pass",
           f"{WRONG}::test_f60_a_kernel_that_remembers_its_answer_is_wrong_on_new_values"),
     Guard(60, "pipeline/trial.py", "case.twin(device, case.seed + 1 + n)", "case.twin(device, case.seed)",
           f"{WRONG}::test_f60_the_copies_that_take_turns_hold_other_values"),
@@ -281,20 +286,32 @@ GUARDS = (
           f"{WRONG}::test_f61_a_wrong_output_fails_wherever_it_is"),
     Guard(61, "pipeline/trial.py", "return next((check for check in checks if not check.passed), checks[0])", "return checks[-1]",
           f"{WRONG}::test_f61_a_wrong_copy_fails_wherever_it_comes"),
-    Guard(62, "verify.py", "{name: device.poisoned(shape, dtype) for", "{name: device.rng(0).uniform(shape, dtype, 0, 0) for",
+    Guard(62, "verify/__init__.py", POISON, "[array.fill(0) for array in case.outputs.values()]",
           f"{WRONG}::test_f62_elements_that_were_not_written_do_not_pass_by_luck"),
-    Guard(63, "verify.py", "how = device.exact_reference()", 'how = ""', f"{WRONG}::test_f63_tf32_does_not_pass_for_fp32"),
+    Guard(62, "verify/__init__.py", POISON, "pass", f"{WRONG}::test_f62_an_earlier_launch_leaves_nothing_that_would_be_right"),
+    Guard(62, "verify/case.py", "self.device.poison(arrays.values())", "[array.fill(0) for array in arrays.values()]",
+          f"{WRONG}::test_f62_a_workspace_is_not_zero_to_begin_with"),
+    Guard(63, "verify/case.py", "{device.exact_reference()}", "FP32", f"{WRONG}::test_f63_tf32_does_not_pass_for_fp32"),
+    nothing(63, "verify/controls.py", '    "inputs of one bit less": _inputs_rounded,\n',
+            f"{WRONG}::test_f63_a_tolerance_that_tf32_passes_proves_nothing_of_fp32"),
+    Guard(63, "verify/elements.py", "share <= NORM_SHARE", "share <= 1",
+          f"{WRONG}::test_f63_errors_that_are_each_within_their_bound_are_too_large_as_a_whole"),
     nothing(63, "device/cuda.py", "        self.torch.backends.cuda.matmul.allow_tf32 = False\n",
             f"{WRONG}::test_f63_how_the_reference_was_computed_is_recorded_and_tf32_is_off"),
-    Guard(64, "verify.py", "    launch(case.buffers)\n    device.synchronize()\n", "    launch(case.buffers)\n",
+    Guard(64, "verify/__init__.py", "    launch(case.buffers)\n    device.synchronize()", "    launch(case.buffers)\n    pass",
           f"{WRONG}::test_f64_a_launch_that_failed_is_an_error_although_the_output_looks_right"),
+    Guard(64, "verify/__init__.py", "found if again.passed else again", "found",
+          f"{WRONG}::test_f64_garbage_in_one_of_several_launches_is_found"),
+    Guard(64, "verify/__init__.py", "all(device.same_bits(case.outputs[name], array) for name, array in first.items())", "True",
+          f"{WRONG}::test_f64_garbage_that_is_small_enough_shows_as_other_bits"),
     Guard(64, "device/helpers.py", 'raise FailedError(f"the CUDA driver answers error {code} to a launch")', "pass",
           f"{WRONG}::test_f64_what_the_driver_answers_to_a_launch_is_looked_at"),
     Guard(64, "pipeline/steps.py", 'if f.severity == "error")', "if False)",
           f"{WRONG}::test_f64_shared_memory_over_the_limit_is_never_launched"),
     Guard(65, "device/timers.py", "self.elapsed_ms(*pair) * 1e3 / loop.calls", "pair[0].elapsed_time(pair[1]) * 1e3 / loop.calls",
           f"{WRONG}::test_f65_a_clock_that_the_kernels_file_replaced_is_not_asked"),
-    Guard(65, "verify.py", " or device.dtype_of(actual) != dtype", "", f"{WRONG}::test_f65_an_output_of_another_type_fails"),
+    Guard(65, "verify/elements.py", " or device.dtype_of(actual) != dtype", "",
+          f"{WRONG}::test_f65_an_output_of_another_type_fails"),
     Guard(66, "pipeline/trial.py", "resets[self.rotation.next]()", "pass", f"{WRONG}::{IN_PLACE}"),
     never(66, "pipeline/trial.py", "cases is not self.cases", f"{WRONG}::{IN_PLACE}"),
     Guard(66, "pipeline/trial.py", "self.resets.append([_reset(case, own)", "_ = ([_reset(case, own)", f"{WRONG}::{IN_PLACE}"),

@@ -58,7 +58,7 @@ def test_f13_a_graph_of_ten_calls_comes_by_every_copy():
     trial = trial_of(device, timer="graph", cache="rotate", calls=10)
     touched = set()
     calls = [lambda n=n: touched.add(n) for n in range(len(trial.cases))]
-    device.capture(trial.rotation.over(calls), trial.policy.calls)()
+    device.capture(trial.rotation.over(calls, set()), trial.policy.calls)()
     assert len(touched) == len(trial.cases) == 251
 
 

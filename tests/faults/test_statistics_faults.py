@@ -237,10 +237,15 @@ UNITS = re.compile(r"(^|_)(us|ms|s|mhz|c|w|bytes|mb|per_s)$|tflops$")
 WITHOUT_UNIT = {
     "calls", "precision", "rounds", "max_rounds", "seed", "round", "noise_floor", "rtol", "atol", "flops", "bytes",
     "max_abs_error", "max_rel_error", "rms_rel_error", "worst_actual", "worst_expected", "wrong_elements",
+    "bound_share", "seeds", "repeats", "launches", "steps", "unit", "c",
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", ["TimingPolicy", "Timing", "Sample", "CardState", "Peak", "Work", "Record", "OutputCheck"])
+@pytest.mark.parametrize(
+    "kind",
+    ["TimingPolicy", "Timing", "Sample", "CardState", "Peak", "Work", "Record", "OutputCheck", "VerifyPolicy", "Attempt",
+     "RoundingBound"],
+)  # fmt: skip
 def test_f54_every_number_has_its_unit_in_its_name_or_has_none(kind):
     for field in dataclasses.fields(getattr(model, kind)):
         if re.search(r"\b(int|float)\b", field.type) and "Mapping" not in field.type:

@@ -47,13 +47,32 @@ def test_gemm_is_right_on_every_kind_of_shape_that_it_accepts(bench, kernel, wor
     code, record, err = bench("verify", kernel, "--workload", workload, "--json")
     assert code == 0, err
     (output,) = record["verification"]["outputs"]
-    assert output["wrong_elements"] == 0 and record["verification"]["reference"].endswith("TF32 off")
+    assert output["wrong_elements"] == 0 and "TF32 off" in record["verification"]["reference"]
 
 
 def test_the_gemm_is_right_for_every_seed_and_gives_the_same_bits_again(bench):
     code, record, err = bench("verify", "gemm", "--workload", "1000x1032x520", "--seeds", "5", "--json")
     assert code == 0, err
-    assert record["verification"]["seeds"] == 5 and record["verification"]["repeats"] is True
+    assert [a["seed"] for a in record["verification"]["tried"]] == [0, 1, 2, 3, 4] and record["verification"]["repeats"] is True
+
+
+@pytest.mark.parametrize("kernel", ["gemm", "gemm_relu"])
+def test_a_right_kernel_passes_everything_that_deep_asks(bench, kernel):
+    code, record, err = bench("verify", kernel, "--workload", "512", "--deep", "--json")
+    assert code == 0, err
+    kinds = {a["fill"] for a in record["verification"]["tried"]}
+    conditions = {a["condition"] for a in record["verification"]["tried"]}
+    assert len(kinds) == 8 and len(conditions) == 4 and not record["verification"]["skipped"]
+    assert {c["outcome"] for c in record["verification"]["controls"]} == {"rejected"}
+    assert len(record["deep"]["shapes"]) == 10 and record["deep"]["serial"]["tried"][0]["condition"] == "serial"
+    assert not record["left_out"], "every baseline is right"
+
+
+def test_what_failed_is_a_case_that_fails_again(bench, kernel_file):
+    code, record, _ = bench("verify", kernel_file("wrong"), "--workload", "small", "--json")
+    assert code == 1 and record["path"]
+    code, again, _ = bench("verify", "--case", record["path"], "--json")
+    assert code == 1 and again["verification"]["outputs"] == record["verification"]["outputs"]
 
 
 @pytest.mark.parametrize("tile", [("bn=64", "stages=8"), ("bn=128", "stages=6"), ("bn=192", "stages=4"), ("bn=256", "group=1")])

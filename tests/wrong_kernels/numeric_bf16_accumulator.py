@@ -6,7 +6,7 @@ added once it is large: here half of the sum, and nearly nothing with few column
 
 from parts_simt import SETTINGS
 
-from tirx_bench import Constraint, Kernel, Tolerance, Workload
+from tirx_bench import Constraint, Kernel, RoundingBound, Workload
 
 CLASS = "numeric"
 FAULT = "the accumulator is bf16 instead of FP32"
@@ -42,7 +42,8 @@ KERNEL = Kernel(
     inputs=lambda rows, cols, rng: {"inp": rng.uniform((rows, cols), "bfloat16")},
     outputs=lambda rows: {"out": ((rows,), "float32")},
     reference=lambda inp: {"out": inp.sum(1)},
-    tolerance=Tolerance(rtol=1e-4, atol=0),  # positive terms: nothing cancels
+    tolerance=lambda cols: RoundingBound(steps=cols // 32 + 5, unit=2**-24),
+    magnitude=lambda inp: {"out": abs(inp).sum(1)},
     constraints=(Constraint("cols % 32 == 0", "no tail"),),
     **SETTINGS,
 )

@@ -10,7 +10,7 @@ from tirx_bench import Kernel
 
 CLASS = "synchronisation"
 FAULT = "a block barrier in one branch meets another one outside of it"
-DETECTORS = ("numeric", "time-out", "sanitizer", "simulator")
+DETECTORS = ("sanitizer", "numeric", "time-out", "simulator")
 
 
 def build(m, faulty):

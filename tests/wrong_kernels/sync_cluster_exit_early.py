@@ -1,7 +1,7 @@
 """out = sum of the two tiles of a cluster of two blocks: each reads half of the other's tile from its shared memory.
 
-No barrier of the cluster stands at the end, so a block may end while the other still reads its shared memory: wrong numbers
-or a fault, and mostly neither.
+No barrier of the cluster stands at the end, and the second block is late, so the first ends before its shared memory is read:
+a fault, or wrong numbers.
 """
 
 import parts_sync_tma as parts
@@ -10,7 +10,7 @@ from tirx_bench import Kernel
 
 CLASS = "synchronisation"
 FAULT = "a block ends while the other block of its cluster may still read its shared memory"
-DETECTORS = ("simulator", "static", "numeric")
+DETECTORS = ("fault", "numeric", "simulator")
 
 
 def build(m, faulty):
@@ -34,6 +34,8 @@ def build(m, faulty):
             tile[line, thread % 64] = inp[block * rows + line, thread % 64]
         T.cuda.cta_sync()  # TVM's cluster_sync orders nothing for the compiler
         T.cuda.cluster_sync()
+        if rank == 1:
+            T.cuda.nano_sleep(T.uint64(100000))
         for i in T.unroll(rows // 4):
             line = T.meta_var(rank * (rows // 2) + i * 2 + thread // 64)
             remote(value, tile.ptr_to([line, thread % 64]), 1 - rank)

@@ -10,7 +10,7 @@ from tirx_bench import Kernel
 
 CLASS = "synchronisation"
 FAULT = "the producer overwrites a stage that the consumer has not given back"
-DETECTORS = ("numeric", "time-out", "repeat", "sanitizer", "simulator")
+DETECTORS = ("fault", "numeric", "time-out", "repeat", "sanitizer", "simulator")
 
 
 def build(m, stages, faulty):

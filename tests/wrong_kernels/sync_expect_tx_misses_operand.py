@@ -10,7 +10,7 @@ from tirx_bench import Kernel
 
 CLASS = "synchronisation"
 FAULT = "expect_tx counts one of the two loads"
-DETECTORS = ("numeric", "repeat", "simulator", "static")
+DETECTORS = ("time-out", "numeric", "repeat", "simulator", "static")
 
 
 def build(m, faulty):

@@ -10,7 +10,7 @@ from tirx_bench import Kernel
 
 CLASS = "synchronisation"
 FAULT = "the consumer reads a stage without waiting for its full barrier"
-DETECTORS = ("numeric", "repeat", "sanitizer", "simulator")
+DETECTORS = ("fault", "numeric", "repeat", "sanitizer", "simulator")
 
 
 def build(m, stages, faulty):

@@ -10,7 +10,7 @@ from tirx_bench import Kernel
 
 CLASS = "synchronisation"
 FAULT = "two warpgroups use one named barrier for themselves"
-DETECTORS = ("simulator", "numeric", "repeat", "sanitizer")
+DETECTORS = ("time-out", "simulator", "numeric", "repeat", "sanitizer")
 
 
 def build(m, n, faulty):

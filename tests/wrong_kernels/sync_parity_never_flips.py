@@ -10,7 +10,7 @@ from tirx_bench import Kernel
 
 CLASS = "synchronisation"
 FAULT = "the parity of the consumer's wait does not flip when the ring wraps round"
-DETECTORS = ("numeric", "sanitizer", "simulator")
+DETECTORS = ("time-out", "numeric", "sanitizer", "simulator")
 
 
 def build(m, stages, faulty):

@@ -10,7 +10,8 @@ from tirx_bench import Kernel
 
 CLASS = "synchronisation"
 FAULT = "a TMA store reads what threads wrote without fence.proxy.async"
-DETECTORS = ("simulator", "static", "numeric")
+DETECTORS = ("simulator",)
+OBSERVABLE = False  # the card's TMA sees the threads' writes after the barrier all the same
 
 
 def build(m, faulty):

@@ -1,7 +1,7 @@
 """out = 2 * inp + 1: 128 threads write tiles to two staging slots by turns, and one thread stores them by TMA.
 
-Thread 0 issues the TMA store when its own writes are done, and the other threads may still be writing: a race, and wrong
-numbers in some rows.
+Thread 0 issues the TMA store when its own writes are done, and the other warps, which begin later, may still be writing: a
+race, and wrong numbers in their rows.
 """
 
 import parts_sync_tma as parts
@@ -34,6 +34,8 @@ def build(m, faulty):
             if thread == 0:
                 T.ptx["cp.async.bulk.wait_group.read"](1)
             T.cuda.cta_sync()
+            if thread >= 32:
+                T.cuda.nano_sleep(T.uint64(3000))
             for i in T.unroll(rows // 2):
                 line = T.meta_var(i * 2 + thread // 64)
                 staging[slot, line, thread % 64] = inp[row + line, thread % 64] * T.float32(2) + T.float32(1)

@@ -11,6 +11,7 @@ from tirx_bench import Kernel
 CLASS = "synchronisation"
 FAULT = "lanes of a warp exchange shared memory without __syncwarp"
 DETECTORS = ("sanitizer", "simulator")
+OBSERVABLE = False  # the lanes of a warp come together again before they read
 
 
 def build(m, n, faulty):

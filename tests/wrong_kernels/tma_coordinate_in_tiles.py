@@ -10,7 +10,7 @@ from tirx_bench import Kernel
 
 CLASS = "tma"
 FAULT = "a coordinate of a TMA load counts tiles, not elements"
-DETECTORS = ("numeric",)
+DETECTORS = ("fault", "numeric")
 
 
 def build(m, k, faulty):

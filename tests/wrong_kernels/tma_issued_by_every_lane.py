@@ -10,7 +10,7 @@ from tirx_bench import Kernel
 
 CLASS = "tma"
 FAULT = "32 lanes issue a load that one should"
-DETECTORS = ("time-out", "numeric", "simulator", "static")
+DETECTORS = ("fault", "time-out", "numeric", "simulator", "static")
 
 
 def build(m, stages, faulty):

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from tirx_bench import __version__
-from tirx_bench.cli import commands, options
+from tirx_bench.cli import collecting, commands, options
 from tirx_bench.cli.ending import guarded
 
 __all__ = ["COMMANDS", "console", "guarded", "main", "parser"]
@@ -22,7 +22,7 @@ COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], int], str, tuple[Callab
     "verify": (
         commands.do_verify,
         "compare every output with an FP32 reference on the GPU",
-        (options.kernel, options.compiling, options.gpu, options.seeds),
+        (options.verified, options.compiling, options.gpu),
     ),
     "bench": (
         commands.do_bench,
@@ -38,6 +38,11 @@ COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], int], str, tuple[Callab
         commands.do_launch,
         "one operation between cudaProfilerStart and Stop, for a profiler",
         (options.kernel, options.compiling, options.gpu),
+    ),
+    "collect": (
+        collecting.do_collect,
+        "a checker on a launch of the kernel, and what it found",
+        (options.collected, options.compiling),
     ),
     "show": (commands.do_show, "a record or an artifact again, in the terminal or as one page", (options.record,)),
     "compare": (

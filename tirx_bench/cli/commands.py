@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tirx_bench.cli.emit import Progress, emit, error_plain, print_text, report
-from tirx_bench.model import NothingRanError, Record, TimingPolicy, UsageError, WorkbenchError, failing, unknown
+from tirx_bench.model import NothingRanError, Record, TimingPolicy, UsageError, VerifyPolicy, WorkbenchError, failing, unknown
 from tirx_bench.serial import to_plain
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def do_lint(arguments: argparse.Namespace) -> int:
     from tirx_bench import pipeline
     from tirx_bench.render import findings
 
-    found = [f for job in _jobs(arguments) for f in pipeline.lint_job(job)]
+    found = [f for job in jobs_of(arguments) for f in pipeline.lint_job(job)]
     if arguments.json:
         emit(found)
     else:
@@ -86,9 +86,18 @@ def do_compile(arguments: argparse.Namespace) -> int:
 
 
 def do_verify(arguments: argparse.Namespace) -> int:
-    from tirx_bench import pipeline
+    from tirx_bench.pipeline.verifying import replay_job, verify_job
 
-    return _each(arguments, lambda job, progress: (pipeline.gpu_job(job, "verify", progress), None))
+    if (arguments.kernel is None) == (arguments.case is None):
+        raise UsageError("verify takes a kernel or a --case", "tirx-bench verify gemm")
+    done: set[str] = set()
+
+    def act(job: Job, progress: Callable[[str], None]) -> tuple[Record, Path | None]:
+        if arguments.case:
+            job = replay_job(arguments.case, job)
+        return verify_job(job, progress, arguments.deep, done)
+
+    return _each(arguments, act, kept="case")
 
 
 def do_launch(arguments: argparse.Namespace) -> int:
@@ -115,7 +124,7 @@ def _first_call(arguments: argparse.Namespace) -> int:
     if arguments.flag or arguments.compiler != "nvcc":
         raise UsageError("the first call is that of a plain build", "without --compiler and --flag")
     found = []
-    for job in _jobs(arguments):
+    for job in jobs_of(arguments):
         with Progress(f"{job.spec} {job.workload or ''}".strip()) as progress:
             found.append(first_call_job(job, progress))
     if arguments.json:
@@ -191,12 +200,13 @@ def _compare_kernels(arguments: argparse.Namespace) -> int:
     return _each(arguments, act, against=old_name(arguments.old))
 
 
-def _jobs(arguments: argparse.Namespace) -> list[Job]:
+def jobs_of(arguments: argparse.Namespace) -> list[Job]:
     """One job per workload that was asked for."""
     from tirx_bench.catalog import find
     from tirx_bench.pipeline import DEFAULT_OUT, Job
 
-    labels: list[str | None] = arguments.workload or [None]
+    every = arguments.command == "verify" and arguments.kernel  # a pass is one of all workloads
+    labels: list[str | None] = arguments.workload or (["all"] if every else [None])
     if labels == ["all"]:
         kernel = find(arguments.kernel).kernel
         labels = [w.label for w in kernel.workloads] if kernel else []
@@ -212,7 +222,7 @@ def _jobs(arguments: argparse.Namespace) -> list[Job]:
         timeout_s=getattr(arguments, "timeout", 60.0),
         vs=getattr(arguments, "vs", None),
         device=getattr(arguments, "device", 0),
-        seeds=getattr(arguments, "seeds", 1),
+        checks=VerifyPolicy() if getattr(arguments, "seeds", None) is None else VerifyPolicy(seeds=arguments.seeds),
     )
     return [replace(job, workload=label) for label in labels]
 
@@ -229,14 +239,15 @@ def _each(
     arguments: argparse.Namespace,
     act: Callable[[Job, Callable[[str], None]], tuple[Record, Path | None]],
     against: str | None = None,
+    kept: str = "record",
 ) -> int:
-    """Do a job per workload, with a verdict against an implementation if one is named.
+    """Do a job per workload, with a verdict against an implementation if one is named. `kept` says what the paths are.
 
     A workload that fails does not stop the next; the exit code is the worst.
     """
     from tirx_bench.render import page
 
-    code, plain, jobs = 0, [], _jobs(arguments)
+    code, plain, jobs = 0, [], jobs_of(arguments)
     verdicts: dict[str, tuple[Comparison, dict[str, Any]]] = {}
     for number, job in enumerate(jobs):
         try:
@@ -254,7 +265,7 @@ def _each(
         code = max(code, failed or (NothingRanError.exit_code if untimed else 0))
         plain.append({**to_plain(record), "path": str(path) if path else None})
         if not arguments.json:
-            print(("\n" if number else "") + page(record) + (f"\nrecord       {path}" if path else ""))
+            print(("\n" if number else "") + page(record) + (f"\n{kept:<13}{path}" if path else ""))
         if against and record.timing:
             found = _against(record, against)
             code = max(code, found.exit_code if isinstance(found, WorkbenchError) else 0)

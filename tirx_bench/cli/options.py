@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any, NoReturn
 
-from tirx_bench.model import CACHES, FLUSHES, TIMERS, TimingPolicy, UsageError, unknown
+from tirx_bench.model import CACHES, FLUSHES, TIMERS, TimingPolicy, UsageError, VerifyPolicy, unknown
 
 DEFAULT = TimingPolicy()
 
@@ -75,12 +75,32 @@ def gpu(sub: argparse.ArgumentParser) -> None:
     sub.add_argument(
         "--timeout", type=float, default=60.0, metavar="S", help="kill the GPU process after so long without progress"
     )
+    launched(sub)
+
+
+def launched(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--seed", type=int, default=0, help="of the inputs")
     sub.add_argument("--device", type=int, default=0, metavar="N", help="which of the visible GPUs (default 0)")
 
 
-def seeds(sub: argparse.ArgumentParser) -> None:
-    sub.add_argument("--seeds", type=int, default=1, metavar="N", help="inputs of N seeds, each launched twice (default 1)")
+def collected(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("collector", choices=("sanitizer",), help="sanitizer: NVIDIA's compute-sanitizer on a launch of the kernel")
+    kernel(sub)
+    tools = "memcheck, racecheck, initcheck or synccheck; again for more (default: all four)"
+    sub.add_argument("--tool", action="append", metavar="NAME", help=tools)
+    sub.add_argument("--dry-run", action="store_true", help="compile, and print the commands; needs no GPU")
+    sub.add_argument("--timeout", type=float, default=300.0, metavar="S", help="end a tool after so long (default 300)")
+    launched(sub)
+
+
+def verified(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("kernel", nargs="?", help="a name from `list`, a path to a .py file, or either with :name")
+    sub.add_argument("--case", type=Path, metavar="FILE", help="try again what failed: a file that `verify` wrote")
+    how = sub.add_mutually_exclusive_group()
+    how.add_argument("--seeds", type=int, metavar="N", help=f"fresh inputs of N seeds (default {VerifyPolicy().seeds})")
+    deep = "more seeds, all kinds of inputs, disturbances, shapes at the tile boundaries, baselines, compute-sanitizer"
+    how.add_argument("--deep", action="store_true", help=deep)
+    problem(sub)
 
 
 def verdict(sub: argparse.ArgumentParser) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import importlib.util
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -13,6 +13,8 @@ from typing import Any, Protocol
 from tirx_bench.model import CardState, Shape
 
 Call = Callable[[], Any]
+Product = Callable[[Any, Any], Any]
+BAND = 1 << 18  # bytes; a multiple of every alignment that a kernel may ask for
 
 
 class Rng(Protocol):
@@ -69,6 +71,12 @@ class Device(Protocol):
     def poison(self, arrays: Iterable[Any]) -> None:
         """Fill arrays as `poisoned` does."""
 
+    def framed(self, shape: Shape, dtype: str) -> tuple[Any, Any]:
+        """An array with `BAND` bytes of ones bits on either side, which are NaN to who reads them, and all that memory."""
+
+    def broken(self, frame: Any) -> tuple[int, int]:
+        """How many bytes in front of and behind the array are not as `framed` left them. They are again afterwards."""
+
     def copy(self, array: Any) -> Any: ...
 
     def same_bits(self, a: Any, b: Any) -> bool:
@@ -78,6 +86,24 @@ class Device(Protocol):
         """The array in FP32; FP64 stays, and integers of 32 bits and more become FP64, which holds them exactly."""
 
     def dtype_of(self, array: Any) -> str: ...
+
+    def rounded(self, wide: Any, dtype: str) -> Any:
+        """A widened array rounded to nearest in `dtype`, and widened again."""
+
+    def watched(self, arrays: Mapping[str, Any], product: Product) -> dict[str, Any]:
+        """The arrays, and whatever is computed from them, with `product` in the place of ``@``."""
+
+    def plain(self, array: Any) -> Any:
+        """A watched array as an ordinary one."""
+
+    def matmul64(self, left: Any, right: Any) -> Any:
+        """The product of two FP32 arrays, computed in FP64 and rounded to FP32."""
+
+    def under(self, condition: str) -> AbstractContextManager[Call]:
+        """Launch under a condition of `CONDITIONS`. What the block gets starts the disturbance and is called before a launch.
+
+        Raises `UsageError` for "serial" when this process's launches are not.
+        """
 
     def exact_reference(self) -> str:
         """Turn reduced-precision paths off for FP32 arithmetic, and say what was done."""
@@ -92,8 +118,12 @@ class Device(Protocol):
     def capture(self, call: Call, calls: int) -> Call:
         """A CUDA graph of `calls` calls, as the call that replays it. Raises `FailedError` when it holds no work."""
 
-    def hidden_us(self, call: Call, before: Call) -> float:
-        """For how long the device is still busy after an event behind one call, beyond what an idle device shows."""
+    def hidden_us(self, call: Call, before: Call, held: bool) -> float:
+        """For how long the device is still busy after an event behind one call, beyond what an idle device shows.
+
+        `held`: every SM is kept busy until the host has launched it all, or a device that is ahead of a slow host has done
+        what nobody waits for. A call that waits for the device cannot be held.
+        """
 
     def synchronizes(self, call: Call, before: Call) -> bool:
         """Whether the call waits for the device: it does not return while a waiting kernel holds the stream."""

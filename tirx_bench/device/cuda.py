@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
+import math
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tirx_bench.device import Call, Loop
+from tirx_bench.device import BAND, Call, Loop, Product
+from tirx_bench.device.conditions import under
 from tirx_bench.device.helpers import Helpers
 from tirx_bench.device.nvml import Nvml
 from tirx_bench.device.timers import Timers
@@ -55,6 +58,7 @@ class CudaDevice:
         self.torch = torch
         self.properties = torch.cuda.get_device_properties(0)
         self.nvml = Nvml(str(self.properties.uuid))
+        self.cudart = loaded("libcudart.so.13", "libcudart.so.12")
         self.helpers = Helpers(torch)
         self.timers = Timers(torch, self.helpers, self.synchronize)
         self.load_cycles = self.helpers.load_cycles
@@ -63,6 +67,7 @@ class CudaDevice:
         self.hidden_us = self.timers.hidden_us
         self.synchronizes = self.timers.synchronizes
         self.empty_event_us = self.timers.empty_event_us
+        self.under = functools.partial(under, torch)
         self.others = self.nvml.others
         self.watch = self.nvml.watch
 
@@ -99,6 +104,19 @@ class CudaDevice:
         array.view(self.torch.uint8).fill_(0xFF)
         return array
 
+    def framed(self, shape: Shape, dtype: str) -> tuple[Any, Any]:
+        kind = getattr(self.torch, dtype)
+        size = 2 * BAND + math.prod(shape) * kind.itemsize
+        frame = self.torch.full((size,), 0xFF, dtype=self.torch.uint8, device="cuda")
+        return frame[BAND:-BAND].view(kind).reshape(shape), frame
+
+    def broken(self, frame: Any) -> tuple[int, int]:
+        bands = frame[:BAND], frame[-BAND:]
+        before, behind = (int((band != 0xFF).sum()) for band in bands)
+        for band in bands:
+            band.fill_(0xFF)
+        return before, behind
+
     def copy(self, array: Any) -> Any:
         return array.clone()
 
@@ -119,6 +137,28 @@ class CudaDevice:
     def dtype_of(self, array: Any) -> str:
         return str(array.dtype).removeprefix("torch.")
 
+    def rounded(self, wide: Any, dtype: str) -> Any:
+        return self.widen(wide.to(getattr(self.torch, dtype)))
+
+    def watched(self, arrays: Mapping[str, Any], product: Product) -> dict[str, Any]:
+        torch: Any = self.torch
+
+        class Watched(torch.Tensor):
+            @classmethod
+            def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+                if func.__name__ in ("__matmul__", "matmul", "mm"):
+                    return product(*(a.as_subclass(torch.Tensor) for a in args)).as_subclass(cls)
+                return super().__torch_function__(func, types, args, kwargs or {})
+
+        # One class for all of them: torch computes nothing with two that do not know each other.
+        return {name: array.as_subclass(Watched) for name, array in arrays.items()}
+
+    def plain(self, array: Any) -> Any:
+        return array.as_subclass(self.torch.Tensor)
+
+    def matmul64(self, left: Any, right: Any) -> Any:
+        return (left.double() @ right.double()).float()
+
     def exact_reference(self) -> str:
         self.torch.backends.cuda.matmul.allow_tf32 = False
         self.torch.backends.cudnn.allow_tf32 = False
@@ -130,9 +170,17 @@ class CudaDevice:
             self.torch.cuda.synchronize()
         except RuntimeError as error:
             reason = str(error).splitlines()[0]
-            raise FailedError(
-                f"a kernel faulted: {reason}", "compute-sanitizer on `tirx-bench launch` finds the access"
-            ) from error
+            raise FailedError(f"a kernel faulted: {reason}", "`tirx-bench collect sanitizer` finds the access") from error
+        if unread := self._unread_error():
+            raise FailedError(f"a launch failed and nobody read its error: {unread}", "check what the call's own launches return")
+
+    def _unread_error(self) -> str:
+        """The error that the CUDA runtime which torch uses has kept for who asks; asking clears it."""
+        if self.cudart is None or not (code := self.cudart.cudaGetLastError()):
+            return ""
+        text = self.cudart.cudaGetErrorString
+        text.restype = ctypes.c_char_p
+        return str(text(code).decode())
 
     def libraries(self) -> str:
         """What computes when torch is called, with versions."""
@@ -182,11 +230,18 @@ class Workspace:
     bytes: int = 0
 
 
+def loaded(*names: str) -> ctypes.CDLL | None:
+    """The first of these libraries that this process has already."""
+    for name in names:
+        with contextlib.suppress(OSError):
+            return ctypes.CDLL(name, mode=NOLOAD)
+    return None
+
+
 def _cublaslt() -> list[str]:
     """The version of the cuBLASLt that is loaded; nothing where there is none."""
-    for name in ("libcublasLt.so.13", "libcublasLt.so.12"):
-        with contextlib.suppress(OSError):
-            version = ctypes.CDLL(name, mode=NOLOAD).cublasLtGetVersion
-            version.restype = ctypes.c_size_t
-            return [f"cuBLASLt {version()}"]
-    return []
+    library = loaded("libcublasLt.so.13", "libcublasLt.so.12")
+    if library is None:
+        return []
+    library.cublasLtGetVersion.restype = ctypes.c_size_t
+    return [f"cuBLASLt {library.cublasLtGetVersion()}"]

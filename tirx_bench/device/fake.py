@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tirx_bench.device import Call, Loop, Reading
-from tirx_bench.model import CardState, Shape
+from tirx_bench.device import BAND, Call, Loop, Product, Reading
+from tirx_bench.model import CONDITIONS, CardState, Shape
 
 EVICTION_US = 60.0
 HOST_US = 1.0  # what asking costs: time passes even if a kernel takes none
@@ -23,7 +24,8 @@ class NumpyRng:
 
     def normal(self, shape: Shape, dtype: str) -> Any:
         self.drawn.append("normal(0, 1)")
-        return self.generator.standard_normal(shape, "float32").astype(numpy_dtype(dtype))
+        drawn: Any = "float64" if dtype == "float64" else "float32"
+        return self.generator.standard_normal(shape, drawn).astype(numpy_dtype(dtype))
 
     def uniform(self, shape: Shape, dtype: str, low: float = 0.0, high: float = 1.0) -> Any:
         self.drawn.append(f"uniform({low:g}, {high:g})")
@@ -69,6 +71,7 @@ class FakeDevice:
         self.timers_used: list[str] = []
         self.cycles: dict[str | None, float] = {None: 280.0, "read": 650.0, "discard": 650.0}
         self.neighbours: list[str] = []
+        self.condition = CONDITIONS[0]  # that launches are under
         self.clock_mhz: Callable[[float], float] = lambda clock_us: 1980.0
         self.tracing_us = 0.0  # what tracing adds to an event interval
         self.step_us = 0.0  # of the timers; 0: as fine as can be
@@ -91,6 +94,20 @@ class FakeDevice:
         for array in arrays:
             array[...] = self.poisoned(array.shape, self.dtype_of(array))
 
+    def framed(self, shape: Shape, dtype: str) -> tuple[Any, Any]:
+        import numpy
+
+        kind = numpy_dtype(dtype)
+        frame = numpy.full(2 * BAND + math.prod(shape) * kind.itemsize, 0xFF, numpy.uint8)
+        return frame[BAND:-BAND].view(kind).reshape(shape), frame
+
+    def broken(self, frame: Any) -> tuple[int, int]:
+        bands = frame[:BAND], frame[-BAND:]
+        before, behind = (int((band != 0xFF).sum()) for band in bands)
+        for band in bands:
+            band[...] = 0xFF
+        return before, behind
+
     def copy(self, array: Any) -> Any:
         return array.copy()
 
@@ -103,6 +120,41 @@ class FakeDevice:
 
     def dtype_of(self, array: Any) -> str:
         return str(array.dtype)
+
+    def rounded(self, wide: Any, dtype: str) -> Any:
+        return self.widen(wide.astype(numpy_dtype(dtype)))
+
+    def watched(self, arrays: Mapping[str, Any], product: Product) -> dict[str, Any]:
+        import numpy
+
+        class Watched(numpy.ndarray):
+            def __matmul__(self, other: Any) -> Any:
+                return numpy.asarray(product(numpy.asarray(self), numpy.asarray(other))).view(Watched)
+
+            def __rmatmul__(self, other: Any) -> Any:
+                return Watched.__matmul__(other, self)
+
+            def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+                found = super().__array_function__(func, types, args, kwargs)
+                return found.view(Watched) if isinstance(found, numpy.ndarray) else found
+
+        return {name: array.view(Watched) for name, array in arrays.items()}
+
+    def plain(self, array: Any) -> Any:
+        import numpy
+
+        return numpy.asarray(array)
+
+    def matmul64(self, left: Any, right: Any) -> Any:
+        return (left.astype("float64") @ right.astype("float64")).astype("float32")
+
+    @contextlib.contextmanager
+    def under(self, condition: str) -> Iterator[Call]:
+        self.condition = condition
+        try:
+            yield lambda: None
+        finally:
+            self.condition = CONDITIONS[0]
 
     def exact_reference(self) -> str:
         return "FP32 by numpy"
@@ -143,7 +195,7 @@ class FakeDevice:
 
         return replay
 
-    def hidden_us(self, call: Call, before: Call) -> float:
+    def hidden_us(self, call: Call, before: Call, held: bool) -> float:
         return float(getattr(call, "hidden_us", 0.0))
 
     def synchronizes(self, call: Call, before: Call) -> bool:

@@ -31,11 +31,13 @@ extern "C" __global__ void stamp(u64 *out) {
   out[1] = cycles;
 }
 
-// Hold the stream until the host has opened the gate `turn`, or `limit_ns` has passed; then say so.
+// Hold the stream, and the SMs that it fills, until the host has opened the gate `turn`, or `limit_ns` has passed; then say so.
 extern "C" __global__ void gate(volatile u32 *opened, u32 turn, u64 limit_ns, volatile u32 *timed_out) {
   u64 start = now_ns();
-  while (*opened < turn)
-    if (now_ns() - start > limit_ns) { *timed_out = turn; return; }
+  if (threadIdx.x == 0)
+    while (*opened < turn)
+      if (now_ns() - start > limit_ns) { *timed_out = turn; break; }
+  __syncthreads();
 }
 
 // Follow a chain of indices: every load waits for the one before. Cycles per load, which tells L2 from DRAM.

@@ -97,10 +97,14 @@ class Helpers:
         """Two words of host memory that the device reads: the last gate that is open, and the last that timed out."""
         return self.torch.zeros(2, dtype=self.torch.int32).pin_memory()
 
-    def hold(self, turn: int) -> None:
-        """Queue a kernel that waits until gate `turn` is open, turns rising from 1, or until the time limit."""
+    def hold(self, turn: int, everywhere: bool = False) -> None:
+        """Queue a kernel that waits until gate `turn` is open, turns rising from 1, or until the time limit.
+
+        `everywhere`: it fills every SM, so that kernels on other streams wait too.
+        """
         opened = self._opened.data_ptr()
-        self._launch("gate", 1, 1, opened, turn, GATE_LIMIT_NS, opened + 4)
+        blocks, threads = (2 * self.sms, 1024) if everywhere else (1, 1)  # 2048 threads are all that an SM holds
+        self._launch("gate", blocks, threads, opened, turn, GATE_LIMIT_NS, opened + 4)
 
     def open(self, turn: int) -> None:
         self._opened[0] = turn

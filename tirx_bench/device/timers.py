@@ -151,13 +151,17 @@ class Timers:
         replay: Call = graph.replay
         return replay
 
-    def hidden_us(self, call: Call, before: Call) -> float:
+    def hidden_us(self, call: Call, before: Call, held: bool) -> float:
         def wait_after(work: Call) -> float:
             before()
             self.synchronize()
+            self.helpers.close()
+            if held:
+                self.helpers.hold(1, everywhere=True)
             work()
             stop = self.torch.cuda.Event()
             stop.record()
+            self.helpers.open(1)
             stop.synchronize()
             start = time.perf_counter()
             self.synchronize()

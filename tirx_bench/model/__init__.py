@@ -5,24 +5,34 @@ below raises `UsageError` with what is wrong, so a kernel file fails when it is 
 """
 
 from tirx_bench.model.artifact import Artifact, Resources
+from tirx_bench.model.case import FailingCase
 from tirx_bench.model.errors import FailedError, MissingError, NothingRanError, UsageError, WorkbenchError, unknown
 from tirx_bench.model.finding import Finding, Place, Severity, failing
-from tirx_bench.model.kernel import Baseline, Constraint, Kernel, Params, Shape, Tolerance, Value, Work, Workload, call
+from tirx_bench.model.kernel import Baseline, Bound, Constraint, Kernel, Params, Value, Work, Workload, call
 from tirx_bench.model.operation import Operation
 from tirx_bench.model.policy import CACHES, FLUSHES, TIMERS, TimingPolicy
-from tirx_bench.model.record import Peak, Record
+from tirx_bench.model.record import Deep, Peak, Record
 from tirx_bench.model.status import STATUSES, Status
 from tirx_bench.model.timing import POWER_CAP, CardState, Sample, Timing
-from tirx_bench.model.verification import OutputCheck, Verification
+from tirx_bench.model.tolerance import ROUNDOFF, SMALLEST, RoundingBound, Shape, Tile, Tolerance, owner_of
+from tirx_bench.model.verification import CONDITIONS, DEEP, FILLS, Attempt, Control, OutputCheck, Verification, VerifyPolicy
 
 __all__ = [
     "Artifact",
+    "Attempt",
     "Baseline",
+    "Bound",
     "CACHES",
+    "CONDITIONS",
     "CardState",
     "Constraint",
+    "Control",
+    "DEEP",
+    "Deep",
+    "FILLS",
     "FLUSHES",
     "FailedError",
+    "FailingCase",
     "Finding",
     "Kernel",
     "MissingError",
@@ -33,24 +43,30 @@ __all__ = [
     "Params",
     "Peak",
     "Place",
+    "ROUNDOFF",
     "Record",
     "Resources",
+    "RoundingBound",
+    "SMALLEST",
     "STATUSES",
     "Sample",
     "Severity",
     "Shape",
     "Status",
     "TIMERS",
+    "Tile",
     "Timing",
     "TimingPolicy",
     "Tolerance",
     "UsageError",
     "Value",
     "Verification",
+    "VerifyPolicy",
     "Work",
     "WorkbenchError",
     "Workload",
     "call",
     "failing",
+    "owner_of",
     "unknown",
 ]

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tirx_bench.model.errors import UsageError, unknown
+from tirx_bench.model.tolerance import RoundingBound, Shape, Tile, Tolerance
 
 Value = int | float | str | bool
 Params = Mapping[str, Value]
-Shape = tuple[int, ...]
+Bound = Tolerance | RoundingBound
 
 
 @dataclass(frozen=True)
@@ -47,17 +48,6 @@ class Constraint:
 
 
 @dataclass(frozen=True)
-class Tolerance:
-    """Every element must satisfy ``|y - r| <= atol + rtol * |r|``."""
-
-    rtol: float
-    atol: float
-
-    def __str__(self) -> str:
-        return f"|y - r| <= {self.atol:g} + {self.rtol:g} |r|, every element"
-
-
-@dataclass(frozen=True)
 class Work:
     """What one operation must do at least: floating-point operations in `dtype`, and bytes of device memory."""
 
@@ -70,11 +60,13 @@ class Work:
 class Baseline:
     """What a kernel is held against: `prepare` gets inputs and outputs by name and returns a call without arguments.
 
-    `tuning` says what search chose its code: autotuning on or off, and its budget.
+    `tuning` says what search chose its code: autotuning on or off, and its budget. `prepared` names the inputs whose values
+    `prepare` may use up, such as weights that it packs; of all others the call must see new values.
     """
 
     prepare: Callable[..., Callable[[], Any]]
     tuning: str = "not declared"
+    prepared: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -87,6 +79,8 @@ class Kernel:
     `workspace(...)` return `(shape, dtype)` by name, `reference(<inputs by name>, ...)` gets the inputs widened to FP32
     and returns FP32 by output name. A baseline may be given as its `prepare` alone.
     `inplace` names inputs that the kernel changes. Without `work` there is no floor and no throughput.
+    `magnitude` is like `reference` and gives the sum of |a||b| by output, which a `RoundingBound` with steps needs.
+    `tiles(...)` gives by output who writes what: tiles from the outermost, each dividing the one before.
     """
 
     name: str
@@ -96,7 +90,7 @@ class Kernel:
     inputs: Callable[..., Mapping[str, Any]]
     outputs: Callable[..., Mapping[str, tuple[Shape, str]]]
     reference: Callable[..., Mapping[str, Any]]
-    tolerance: Tolerance | Callable[..., Tolerance]
+    tolerance: Bound | Callable[..., Bound]
     work: Callable[..., Work] | None
     baselines: Mapping[str, Baseline] = field(default_factory=dict)
     tunables: Params = field(default_factory=dict)
@@ -104,6 +98,8 @@ class Kernel:
     launch: tuple[str, ...] = ()
     workspace: Callable[..., Mapping[str, tuple[Shape, str]]] | None = None
     inplace: tuple[str, ...] = ()
+    magnitude: Callable[..., Mapping[str, Any]] | None = None
+    tiles: Callable[..., Mapping[str, tuple[Tile, ...]]] | None = None
 
     def __post_init__(self) -> None:
         if not self.name or not self.archs or not self.workloads:
@@ -125,6 +121,7 @@ class Kernel:
             ("outputs", set()),
             ("work", set()),
             ("workspace", set()),
+            ("tiles", set()),
             ("inputs", {"rng"}),
         ):
             function = getattr(self, part)
@@ -153,8 +150,14 @@ class Kernel:
                 return workload
         raise unknown(f"workload of {self.name}", label, (w.label for w in self.workloads))
 
-    def tolerance_for(self, params: Params) -> Tolerance:
-        return self.tolerance if isinstance(self.tolerance, Tolerance) else call(self.tolerance, params)
+    def tolerance_for(self, params: Params) -> Bound:
+        bound = self.tolerance if isinstance(self.tolerance, Bound) else call(self.tolerance, params)
+        if isinstance(bound, RoundingBound) and bound.steps and self.magnitude is None:
+            raise UsageError(
+                f"kernel {self.name}: a RoundingBound over {bound.steps} steps needs the kernel's magnitude",
+                "magnitude=lambda a, b: {'c': abs(a) @ abs(b).T}, the reference's sums of absolute values",
+            )
+        return bound
 
 
 def _named(function: Callable[..., Any], what: str) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tirx_bench.model.artifact import Artifact
@@ -26,6 +26,23 @@ class Peak:
 
     def floor_us(self, work: Work) -> float:
         return max(work.flops / self.tflops / 1e6, work.bytes / self.tb_per_s / 1e6)
+
+
+@dataclass(frozen=True)
+class Deep:
+    """What `verify --deep` adds: verifications of other shapes by label, and with every launch waited for.
+
+    `problems` are shapes that could not be compiled or launched, by label.
+    """
+
+    shapes: Mapping[str, Verification] = field(default_factory=dict)
+    problems: Mapping[str, str] = field(default_factory=dict)
+    serial: Verification | None = None
+
+    @property
+    def passed(self) -> bool:
+        found = [*self.shapes.values(), *([self.serial] if self.serial else [])]
+        return not self.problems and all(v.passed for v in found)
 
 
 @dataclass(frozen=True)
@@ -52,6 +69,8 @@ class Record:
     noise_floor: float | None = None
     statuses: tuple[Status, ...] = ()
     operations: tuple[Operation, ...] = ()
+    deep: Deep | None = None
+    sanitizer: tuple[Finding, ...] = ()
 
     def __post_init__(self) -> None:
         if self.timing and self.kernel not in self.timing.implementations:
@@ -59,11 +78,11 @@ class Record:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        return self.lint + self.artifact.findings
+        return self.lint + self.artifact.findings + self.sanitizer
 
     def failed(self, strict: bool = False) -> bool:
         """An error-level finding (or a warning, when strict), a failed verification, or a kernel that must not be timed."""
-        wrong = bool(self.verification and not self.verification.passed)
+        wrong = bool(self.verification and not self.verification.passed) or bool(self.deep and not self.deep.passed)
         return failing(self.findings, strict) or wrong or "nothing is timed" in self.forbidden(self.kernel)
 
     def forbidden(self, *implementations: str) -> dict[str, Status]:

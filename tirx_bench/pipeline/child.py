@@ -22,13 +22,14 @@ WORKER = "tirx_bench.pipeline.worker"
 
 
 class GpuProcess:
-    """A worker that loads torch, TVM and the device at once, while its request may still be compiling, and serves one request.
+    """A worker that loads torch, TVM and the device at once, while its first request may still be compiling.
 
-    It is gone, with all that it started, when the block ends.
+    It serves requests until one fails, and is gone, with all that it started, when the block ends. `serial`: its launches
+    wait for the device.
     """
 
-    def __init__(self, device: int = 0):
-        self.visible = visible_device(device)
+    def __init__(self, device: int = 0, serial: bool = False):
+        self.environment = {"CUDA_VISIBLE_DEVICES": visible_device(device), **({"CUDA_LAUNCH_BLOCKING": "1"} if serial else {})}
 
     def __enter__(self) -> GpuProcess:
         self.folder = tempfile.TemporaryDirectory()
@@ -36,7 +37,7 @@ class GpuProcess:
         self.reader, writer = os.pipe()
         # Unbuffered and with faulthandler, so that the log of a crash holds what was printed, and where it was.
         argv = [sys.executable, "-u", "-X", "faulthandler", "-m", WORKER, str(writer)]
-        self.process = start(argv, log=self.log, pass_fd=writer, env={"CUDA_VISIBLE_DEVICES": self.visible})
+        self.process = start(argv, log=self.log, pass_fd=writer, env=self.environment)
         os.close(writer)
         return self
 
@@ -71,7 +72,7 @@ class GpuProcess:
         tail = "\n".join(self.log.read_text(errors="replace").splitlines()[-12:])
         what = f"{_name(request)}: the GPU process {_ending(self.process.returncode)} while {step}"
         ending = f"{what}; artifact {request.version.artifact}"
-        raise FailedError(f"{ending}; its last lines:\n{tail or '(none)'}", "compute-sanitizer on `tirx-bench launch` says more")
+        raise FailedError(f"{ending}; its last lines:\n{tail or '(none)'}", "`tirx-bench collect sanitizer` says more")
 
     def _send(self, request: Request) -> None:
         assert self.process.stdin is not None

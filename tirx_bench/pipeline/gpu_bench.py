@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
 
 from tirx_bench.device.cuda import CudaDevice
 from tirx_bench.hardware import card_of_device
-from tirx_bench.model import FailedError, Peak, Timing, UsageError, Verification, call
+from tirx_bench.model import FailedError, Peak, Timing, UsageError, Verification, VerifyPolicy, call
 from tirx_bench.peaks import measure_peak
 from tirx_bench.pipeline.loading import Loaded, load_version
 from tirx_bench.pipeline.request import SAME_CODE, Answer, Request
@@ -27,27 +27,28 @@ def bench(request: Request, case: Case, loaded: Loaded, verification: Verificati
     step("verifying what it is held against")
     trial = Trial(case, request.policy, device)
     trial.add_kernel(case.kernel.name, loaded.bind, trial.cases, loaded.library)
-    owners = {case.kernel.name: trial.cases, **_add_others(request, trial, case, loaded, device)}
+    _add_others(request, trial, case, loaded, device)
     peak = None
     if request.action == "bench":
         step("measuring the card's peak")
         peak = _peak(request, case, device)
     measured = measure(
         trial.calls, trial.policy, device, verification,
-        before=trial.before, floor_us=_floor_us(case, device), progress=step,
+        before=trial.before, started=trial.poison, floor_us=_floor_us(case, device), progress=step,
     )  # fmt: skip
     timing, statuses = measured.timing, measured.statuses
     refused = [f"timing of {s.implementation}: {s.name}: {s.evidence}" for s in measured.refused]
     if timing is None:
         return Answer(device.describe(), verification, measured=peak, left_out=tuple(refused), statuses=statuses)
     step("checking the outputs of the timed calls")
-    wrong = _wrong(trial, owners, timing)
-    if kernel_wrong := wrong.get(case.kernel.name):
-        reason = "timing: the outputs were wrong after the timed calls, on values that the kernel had not seen before"
-        return Answer(device.describe(), kernel_wrong, left_out=(reason,), statuses=statuses)
-    left_out = [*trial.left_out, *refused, *(f"{name}: its outputs were wrong after the timed calls" for name in wrong)]
-    timing = _without(timing, wrong)
-    kept = tuple(s for s in statuses if s.implementation not in wrong)
+    wrong = _wrong(trial, timing)
+    if case.kernel.name in wrong:
+        found, when = wrong[case.kernel.name]
+        return Answer(device.describe(), found, left_out=(f"timing: the outputs were wrong {when}",), statuses=statuses)
+    out = {name: f"its outputs were wrong {when}" for name, (_, when) in wrong.items()} | _remembering(trial, timing, wrong)
+    left_out = [*trial.left_out, *refused, *(f"{name}: {why}" for name, why in out.items())]
+    timing = _without(timing, out)
+    kept = tuple(s for s in statuses if s.implementation not in out)
     operations = trial.operations(timing.implementations, measured.kernels)
     return Answer(device.describe(), verification, timing, peak, tuple(left_out), kept, operations)
 
@@ -62,38 +63,43 @@ def _refuse(loaded: Loaded) -> None:
         )
 
 
-def _add_others(request: Request, trial: Trial, case: Case, loaded: Loaded, device: CudaDevice) -> dict[str, list[Case]]:
-    """Add what the kernel is held against; the copies of those that have their own."""
+def _add_others(request: Request, trial: Trial, case: Case, loaded: Loaded, device: CudaDevice) -> None:
+    """Add what the kernel is held against; other code gets memory of its own."""
     if request.action == "self-test":
-        twins = [c.twin(device, c.seed) for c in trial.cases]
-        trial.add_kernel(SAME_CODE, loaded.bind, twins, loaded.library)
-        return {SAME_CODE: twins}
-    if request.old is not None:
+        trial.add_kernel(SAME_CODE, loaded.bind, [c.twin(device, c.seed) for c in trial.cases], loaded.library)
+    elif request.old is not None:
         old = load_version(request.old, request.workload, device)
         twins = [c.twin(device, c.seed) for c in trial.cases]
-        before = verify(twins[0], lambda buffers: old.bind(buffers)(), device)
+        before = verify(twins[0], lambda buffers: old.bind(buffers)(), device, VerifyPolicy(seeds=1))
         if not before.passed:
             raise FailedError(f"{request.old_name} does not give what {case.kernel.name}'s reference does, so there is no ratio")
         trial.add_kernel(request.old_name, old.bind, twins, old.library)
-        return {request.old_name: twins}
-    for name, baseline in case.kernel.baselines.items():
-        if request.vs is None or request.vs == name:
-            trial.add_baseline(name, baseline)
-    return {}
+    else:
+        for name, baseline in case.kernel.baselines.items():
+            if request.vs is None or request.vs == name:
+                trial.add_baseline(name, baseline)
 
 
-def _wrong(trial: Trial, owners: dict[str, list[Case]], timing: Timing) -> dict[str, Verification]:
-    """The implementations whose outputs are not right any more. A race may show only under load."""
+def _wrong(trial: Trial, timing: Timing) -> dict[str, tuple[Verification, str]]:
+    """The implementations whose outputs are not right any more, and when. A race may show only under load."""
     wrong = {}
     timed = [i for i in trial.implementations if i.name in timing.implementations]
-    for i in sorted(timed, key=lambda i: i.name in owners):  # baselines first: afterwards the inputs hold other values
-        checked = trial.check_kernel(i, owners[i.name]) if i.name in owners else trial.check_baseline(i)
-        if not checked.passed:
-            wrong[i.name] = checked
+    for i in timed:  # before the inputs get other values; arguments in place have been reset since
+        if not i.cases[0].kernel.inplace and not (left := trial.left(i)).passed:
+            wrong[i.name] = left, "as the timed calls left them"
+    for i in timed:
+        if i.name not in wrong and not (checked := trial.check(i)).passed:
+            wrong[i.name] = checked, "after the timed calls, on values that it had not seen"
     return wrong
 
 
-def _without(timing: Timing, wrong: dict[str, Verification]) -> Timing:
+def _remembering(trial: Trial, timing: Timing, wrong: Collection[str]) -> dict[str, str]:
+    """What the kernel is held against and does not compute again what it has computed before, and how that shows."""
+    others = [i for i in trial.implementations[1:] if i.name in timing.implementations and i.name not in wrong]
+    return {i.name: f"it does other work on values that it has not seen: {why}" for i in others if (why := trial.other_work(i))}
+
+
+def _without(timing: Timing, wrong: Collection[str]) -> Timing:
     return replace(
         timing,
         samples=tuple(s for s in timing.samples if s.implementation not in wrong),

@@ -11,7 +11,7 @@ from tirx_bench.catalog import Entry, find
 from tirx_bench.compile import check_request
 from tirx_bench.device import absent, present_arch
 from tirx_bench.hardware import capability, find_card
-from tirx_bench.model import Kernel, MissingError, Params, TimingPolicy, UsageError, Value, Workload, unknown
+from tirx_bench.model import Kernel, MissingError, Params, TimingPolicy, UsageError, Value, VerifyPolicy, Workload, unknown
 
 Progress = Callable[[str], None]
 DEFAULT_OUT = Path("build/tirx")
@@ -38,7 +38,7 @@ class Job:
     timeout_s: float = 60.0
     vs: str | None = None  # the baseline that the verdict is about, and the only one that is timed
     device: int = 0
-    seeds: int = 1  # how many to verify, from the policy's on
+    checks: VerifyPolicy = VerifyPolicy()
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,6 @@ def plan(job: Job) -> Plan:
     find_card(job.card, arch)
     if job.vs is not None and job.vs not in kernel.baselines:
         raise unknown(f"baseline of {kernel.name}", job.vs, kernel.baselines)
-    if job.seeds < 1:
-        raise UsageError(f"{job.seeds} seeds verify nothing", "--seeds 1 or more")
     if not 0 < job.timeout_s <= LONGEST_TIMEOUT_S:
         raise UsageError(f"a timeout of {job.timeout_s:g} s is not one", f"between 0 and {LONGEST_TIMEOUT_S:g} s")
     return Plan(job, entry, kernel, workload, tunables, arch)

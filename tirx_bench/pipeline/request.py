@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from tirx_bench.model import Operation, Params, Peak, Status, Timing, TimingPolicy, Verification, Workload
+from tirx_bench.model import Operation, Params, Peak, Status, Timing, TimingPolicy, Verification, VerifyPolicy, Workload
 
 Action = Literal["verify", "bench", "launch", "self-test", "versus", "first-call"]
 SAME_CODE = "the same code again"  # the second name in an A/A run
@@ -25,7 +25,7 @@ class Version:
 class Request:
     """`old` is what a versus holds the version against, under the name `old_name`; `peaks` is where peaks are kept.
 
-    `seeds` says how many to verify.
+    `baselines`: a verify looks at them too.
     """
 
     action: Action
@@ -36,7 +36,8 @@ class Request:
     vs: str | None = None  # the only baseline to time
     old: Version | None = None
     old_name: str = ""
-    seeds: int = 1
+    checks: VerifyPolicy = VerifyPolicy()
+    baselines: bool = False
 
 
 @dataclass(frozen=True)

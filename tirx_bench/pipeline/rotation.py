@@ -35,11 +35,12 @@ class Rotation:
         self.count = count
         self.at = -1
 
-    def over(self, calls: Sequence[Call]) -> Call:
-        """A call that moves on to the next copy and runs there."""
+    def over(self, calls: Sequence[Call], ran: set[int]) -> Call:
+        """A call that moves on to the next copy, runs there, and notes in `ran` which one it was."""
 
         def call() -> None:
             self.at = (self.at + 1) % self.count
+            ran.add(self.at)
             calls[self.at]()
 
         return call

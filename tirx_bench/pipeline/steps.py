@@ -64,7 +64,7 @@ def launchable(planned: Plan, progress: Progress) -> Record:
 def request_of(record: Record, planned: Plan, action: Action) -> Request:
     return Request(
         action=action, version=version_of(record, planned), workload=planned.workload, policy=planned.job.policy,
-        peaks=str(planned.job.out.absolute()), vs=planned.job.vs, seeds=planned.job.seeds,
+        peaks=str(planned.job.out.absolute()), vs=planned.job.vs, checks=planned.job.checks,
     )  # fmt: skip
 
 

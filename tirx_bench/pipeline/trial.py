@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 
 from tirx_bench.device import Call
 from tirx_bench.device.cuda import CudaDevice
-from tirx_bench.model import Baseline, Operation, TimingPolicy, UsageError, Verification, call
+from tirx_bench.model import Baseline, FailedError, Operation, TimingPolicy, UsageError, Verification, call
 from tirx_bench.pipeline.loading import Bind
 from tirx_bench.pipeline.rotation import Rotation, copies_needed, whole_turns
 from tirx_bench.verify import Buffers, Case, baseline_outputs, compare, refill, restore_inputs
 
-UNSEEN = 1000  # added to a seed gives values that nothing was timed with
+UNSEEN = 1000  # added to a seed gives values that nothing was timed with; twice that, values that nothing was checked with
 
 
 @dataclass
@@ -25,7 +25,10 @@ class Implementation:
     library: str
     workspace_bytes: int | None
     tuning: str
+    cases: list[Case]
+    prepared: tuple[str, ...] = ()
     timed: Call = field(default=lambda: None)
+    ran: set[int] = field(default_factory=set)  # the copies that it ran on since the outputs were poisoned
 
 
 class Trial:
@@ -56,22 +59,29 @@ class Trial:
         if cases is not self.cases:
             self.resets.append([case.reset for case in cases])
         calls = [bind(case.buffers) for case in cases]
-        self._add(Implementation(name, calls, [case.outputs for case in cases], library, None, "the tunables of the record"))
+        outputs = [case.outputs for case in cases]
+        self._add(Implementation(name, calls, outputs, library, None, "the tunables of the record", cases))
 
     def add_baseline(self, name: str, baseline: Baseline) -> None:
-        """Add it if its outputs match the reference on every copy and it leaves the inputs alone; else say why not."""
+        """Add it if its outputs match the reference on every copy and it leaves the inputs alone; else say why not.
+
+        Raises `UsageError` when it names an input that there is not.
+        """
+        if unknown := [name for name in baseline.prepared if name not in self.cases[0].inputs]:
+            raise UsageError(f"baseline {name} prepares {unknown[0]}, which is no input of {self.cases[0].kernel.name}")
         outputs = [baseline_outputs(case, self.device) for case in self.cases]
         inputs = [{n: self.device.copy(array) for n, array in case.inputs.items()} for case in self.cases]
         with self.device.workspace() as workspace:
             try:
                 calls = [self._prepared(baseline, c, out) for c, out in zip(self.cases, outputs, strict=True)]
+                self.device.synchronize()
             except Exception as error:
                 reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
                 self.left_out.append(f"baseline {name}: it raised {type(error).__name__}: {reason}")
+                self.device.synchronize()  # raises again if it broke the context, and then nothing can be timed
                 for case, before in zip(self.cases, inputs, strict=True):
                     restore_inputs(case, before, self.device)  # it may have changed one before it raised
                 return
-            self.device.synchronize()
         changed = [n for case, before in zip(self.cases, inputs, strict=True) for n in restore_inputs(case, before, self.device)]
         if changed:
             self.left_out.append(f"baseline {name}: it changes the input {changed[0]}, which the kernel gets too")
@@ -79,7 +89,10 @@ class Trial:
             self.left_out.append(f"baseline {name}: its output does not match the reference")
         else:
             self.resets.append([_reset(case, own) for case, own in zip(self.cases, outputs, strict=True)])
-            self._add(Implementation(name, calls, outputs, self.device.libraries(), workspace.bytes, baseline.tuning))
+            libraries = self.device.libraries()
+            self._add(
+                Implementation(name, calls, outputs, libraries, workspace.bytes, baseline.tuning, self.cases, baseline.prepared)
+            )
 
     def _prepared(self, baseline: Baseline, case: Case, outputs: Buffers) -> Call:
         run: Call = call(baseline.prepare, {**case.params, **case.inputs, **outputs})
@@ -87,7 +100,7 @@ class Trial:
         return run
 
     def _add(self, implementation: Implementation) -> None:
-        rotated = self.rotation.over(implementation.calls)
+        rotated = self.rotation.over(implementation.calls, implementation.ran)
         captured = self.policy.timer == "graph"
         self.before()  # a capture calls once before it
         implementation.timed = self.device.capture(rotated, self.policy.calls) if captured else rotated
@@ -99,27 +112,55 @@ class Trial:
 
     # -------------------------------------------------------------------------------------- afterwards
 
-    def check_kernel(self, implementation: Implementation, cases: list[Case]) -> Verification:
-        """The timed call once more, on poisoned outputs and on values that it has not seen."""
-        for number, case in enumerate(cases):
-            refill(case, self.device, UNSEEN + case.seed + number)
-        return replace(self._again(implementation, cases), seed=UNSEEN + cases[0].seed)
+    def poison(self) -> None:
+        """Outputs as if nobody had written them, so that what the timed calls leave there is theirs."""
+        for implementation in self.implementations:
+            for case, outputs in zip(implementation.cases, implementation.outputs, strict=True):
+                self.device.poison(array for name, array in outputs.items() if name not in case.working)
+            if self.policy.timer != "graph":  # which always runs on those of its capture
+                implementation.ran.clear()
 
-    def check_baseline(self, implementation: Implementation) -> Verification:
-        """The same with the values that it was prepared for, since it may have prepared some of them."""
-        return self._again(implementation, self.cases)
+    def check(self, implementation: Implementation) -> Verification:
+        """The timed call once more, on poisoned outputs and on values that it has not seen, but for those it may prepare."""
+        for number, case in enumerate(implementation.cases):
+            if implementation.prepared:
+                refill(case, self.device, case.seed)  # an earlier check may have left others
+            refill(case, self.device, UNSEEN + case.seed + number, implementation.prepared)
+        found = self._again(implementation)
+        return replace(found, seed=UNSEEN + implementation.cases[0].seed)
 
-    def _again(self, implementation: Implementation, cases: list[Case]) -> Verification:
+    def _again(self, implementation: Implementation) -> Verification:
         for resets in self.resets:
             for reset in resets:
                 reset()
-        for case, outputs in zip(cases, implementation.outputs, strict=True):
-            self.device.poison(array for name, array in outputs.items() if name not in case.working)
-        for _ in range(1 if self.policy.timer == "graph" else len(cases)):
+        self.poison()
+        for _ in range(1 if self.policy.timer == "graph" else len(implementation.cases)):
             implementation.timed()
         self.device.synchronize()
-        checks = [compare(case, outputs, self.device) for case, outputs in zip(cases, implementation.outputs, strict=True)]
+        return self.left(implementation)
+
+    def left(self, implementation: Implementation) -> Verification:
+        """What the last calls left in the outputs; short of a whole turn there are copies that they did not come by."""
+        pairs = [(implementation.cases[n], implementation.outputs[n]) for n in sorted(implementation.ran)]
+        checks = [compare(case, outputs, self.device) for case, outputs in pairs]
         return next((check for check in checks if not check.passed), checks[0])
+
+    def other_work(self, implementation: Implementation) -> str:
+        """How a call on values that it has not seen differs from one on the same values again; empty if it does not.
+
+        Who looks results up by the values of the inputs is right on every value, and computes once.
+        """
+        refill(implementation.cases[0], self.device, 2 * UNSEEN + implementation.cases[0].seed, implementation.prepared)
+
+        def before() -> None:
+            for resets in self.resets:
+                resets[0]()
+
+        try:
+            self.device.launched(implementation.calls[0], before)
+        except FailedError as error:
+            return error.message
+        return ""
 
     def _right(self, outputs: list[Buffers]) -> bool:
         return all(compare(case, out, self.device).passed for case, out in zip(self.cases, outputs, strict=True))

@@ -1,9 +1,9 @@
-"""The process that steps onto the GPU: one kernel, one workload, then it ends, so that a broken context ends with it.
+"""The process that steps onto the GPU, and ends with the first error, so that a broken context ends with it.
 
     python -m tirx_bench.pipeline.worker FD
 
-loads what every request needs, reads a request as one JSON line, and writes JSON lines to the inherited file descriptor:
-{"step": ...} as it goes, and one {"answer": ...} or {"error": ...}.
+loads what every request needs, reads requests as JSON lines, and writes JSON lines to the inherited file descriptor:
+{"step": ...} as it goes, and one {"answer": ...} to each, until an {"error": ...} ends it.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from tirx_bench.pipeline.gpu_bench import bench
 from tirx_bench.pipeline.loading import Loaded, load_version
 from tirx_bench.pipeline.request import Answer, Request
 from tirx_bench.pipeline.stages import Clock, first_call
+from tirx_bench.pipeline.trial import Trial
 from tirx_bench.serial import from_plain, to_plain
 from tirx_bench.tools import die_with_parent
 from tirx_bench.verify import Case, prepare, verify
@@ -38,24 +39,44 @@ def perform(request: Request, step: Step, clock: Clock) -> Answer:
         return Answer(device.describe(), stages=first_call(request, device, clock))
     loaded = load_version(request.version, request.workload, device)
     step("making inputs and the reference")
-    case = prepare(loaded.kernel, loaded.params, device, request.policy.seed)
+    case = prepare(loaded.kernel, loaded.params, device, request.policy.seed, request.checks.fills[0])
     step("launching")
     if request.action == "launch":
         _launch_once(case, loaded, device)
         return Answer(device.describe())
-    verification = verify(case, lambda buffers: loaded.bind(buffers)(), device, request.seeds)
+    verification = verify(case, lambda buffers: loaded.bind(buffers)(), device, request.checks)
+    if request.action == "verify" and request.baselines and verification.passed:
+        return Answer(device.describe(), verification, left_out=_wrong_baselines(case, request, device))
     if request.action == "verify" or not verification.passed:
         return Answer(device.describe(), verification)
     return bench(request, case, loaded, verification, device, step)
 
 
+def _wrong_baselines(case: Case, request: Request, device: CudaDevice) -> tuple[str, ...]:
+    trial = Trial(case, request.policy, device)
+    for name, baseline in case.kernel.baselines.items():
+        trial.add_baseline(name, baseline)
+    return tuple(trial.left_out)
+
+
 def _launch_once(case: Case, loaded: Loaded, device: CudaDevice) -> None:
-    """Warm up, then one operation between cudaProfilerStart and Stop inside an NVTX range; nothing is timed."""
-    launch = loaded.bind(case.buffers)
+    """Warm up, then one operation between cudaProfilerStart and Stop inside an NVTX range; nothing is timed.
+
+    Every buffer is an allocation of its own, without a frame, so that a sanitizer sees where each ends; what the kernel is to
+    write is not written before.
+    """
+    given = {**case.inputs, **case.working}
+    buffers = {n: device.copy(given[n]) if n in given else device.torch.empty_like(a) for n, a in case.buffers.items()}
+    launch = loaded.bind(buffers)
+
+    def reset() -> None:
+        for name in case.working:
+            buffers[name][...] = case.inputs[name]
+
     for _ in range(WARM_UP_CALLS):
-        case.reset()
+        reset()
         launch()
-    case.reset()
+    reset()
     device.synchronize()
     cudart, nvtx = device.torch.cuda.cudart(), device.torch.cuda.nvtx
     cudart.cudaProfilerStart()
@@ -87,8 +108,9 @@ def main(argv: list[str]) -> int:
     try:
         clock = Clock()
         _warm_up(clock)
-        answer = perform(from_plain(Request, json.loads(sys.stdin.readline())), lambda text: send(step=text), clock)
-        send(answer=to_plain(answer))
+        for line in sys.stdin:
+            answer = perform(from_plain(Request, json.loads(line)), lambda text: send(step=text), clock)
+            send(answer=to_plain(answer))
     except WorkbenchError as error:
         send(error={"kind": type(error).__name__, "message": error.message, "hint": error.hint})
     except Exception as error:

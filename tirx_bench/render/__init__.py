@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Iterable
 
 from tirx_bench.hardware import occupancy
-from tirx_bench.model import Artifact, Finding, OutputCheck, Peak, Record, Resources, Verification, Work
+from tirx_bench.model import Artifact, Peak, Record, Resources, Work
+from tirx_bench.render.findings import findings
 from tirx_bench.render.rows import listing, microseconds, row
 from tirx_bench.render.times import comparison, first_call, timed, verdicts
+from tirx_bench.render.verified import verified
 
 __all__ = ["artifact_page", "comparison", "findings", "first_call", "listing", "page", "verdicts"]
 
@@ -18,18 +19,9 @@ TELLING = ("HGMMA", "QGMMA", "HMMA", "UTCHMMA", "UTMALDG", "UTMASTG", "LDSM", "S
 ALWAYS = ("HGMMA", "UTMALDG", "STSM", "LDL", "STL")
 
 
-def findings(found: Iterable[Finding]) -> str:
-    lines = []
-    for f in found:
-        place = f"{f.place}: " if f.place else ""
-        lines.append(f"{place}{f.severity}[{f.rule}] {f.message}" + (f" ({f.evidence})" if f.evidence else ""))
-        lines += [f"    {step}" for step in f.witness]
-    return "\n".join(lines)
-
-
 def page(record: Record) -> str:
     """One page: what the kernel is made of, whether it is right, how fast it is, and what was left out."""
-    parts = [_head(record), *_compiled(record), *_verified(record), *timed(record)]
+    parts = [_head(record), *_compiled(record), *verified(record), *timed(record)]
     parts.append(row("artifact", record.artifact.folder))
     parts += [row("left out", text) for text in record.left_out]
     return "\n".join(parts)
@@ -96,55 +88,3 @@ def _floor(work: Work, peak: Peak) -> str:
     arithmetic = f"{microseconds(compute)} for {work.flops / 1e9:.4g} GFLOP at {peak.tflops:.4g} TFLOP/s"
     traffic = f"{microseconds(memory)} for {work.bytes / 1e6:.4g} MB at {peak.tb_per_s:.3g} TB/s"
     return f"{microseconds(peak.floor_us(work))}, {bound} bound: {arithmetic}, {traffic} ({peak.source})"
-
-
-def _verified(record: Record) -> list[str]:
-    verification = record.verification
-    if verification is None:
-        return []
-    return [
-        row(
-            "verify",
-            "\n".join(
-                [
-                    *map(_check, verification.outputs),
-                    f"{verification.reference}; inputs {verification.fill}, {_seeds(verification)}",
-                    *_repeats(verification),
-                ]
-            ),
-        )
-    ]
-
-
-def _seeds(v: Verification) -> str:
-    return f"seed {v.seed}" if v.seeds == 1 else f"seeds {v.seed} to {v.seed + v.seeds - 1}; the errors are the last one's"
-
-
-def _repeats(v: Verification) -> list[str]:
-    if v.repeats is None:
-        return []
-    return [
-        "the same bits when launched again" if v.repeats else "OTHER BITS when launched again: a race, or an order that varies"
-    ]
-
-
-def _check(o: OutputCheck) -> str:
-    verdict = "passed" if o.passed else "FAILED"
-    head = f"{verdict}: {o.name} {'x'.join(map(str, o.shape))} {o.dtype}"
-    if o.problem:
-        head += f" {o.problem}"
-    if o.rms_rel_error is None and o.max_abs_error is None and not o.wrong_elements:
-        return head
-    undefined = o.rms_rel_error is None and o.max_abs_error is not None  # the reference is zero everywhere
-    rms = "undefined" if undefined else _error(o.rms_rel_error)
-    detail = (
-        f", {o.wrong_elements} of {math.prod(o.shape)} elements wrong, max error {_error(o.max_abs_error)} absolute, "
-        f"{_error(o.max_rel_error)} relative, rms {rms}\n"
-        f"  worst at {list(o.worst_index)}: {_error(o.worst_actual)}, expected {_error(o.worst_expected)}; "
-        f"tolerance {o.tolerance}"
-    )
-    return head + detail
-
-
-def _error(value: float | None) -> str:
-    return "not finite" if value is None else f"{value:.4g}"

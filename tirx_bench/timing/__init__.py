@@ -39,12 +39,14 @@ def measure(
     verification: Verification,
     *,
     before: Call = lambda: None,
+    started: Call = lambda: None,
     floor_us: float | None = None,
     progress: Callable[[str], None] = lambda text: None,
 ) -> Measured:
     """Time the implementations in rounds; the first is the kernel. Nothing is timed without a passed verification.
 
     `before` runs before every interval and outside it: it restores in-place arguments, or moves on to the next copy.
+    `started` runs once, after the warm-up: what the outputs hold then is not of the timed calls.
     `floor_us` is the least time that the card's data sheet allows.
     """
     if not verification.passed:
@@ -62,7 +64,7 @@ def measure(
     if kernel in untimed:
         return Measured(None, tuple(found), refused, {})
     session = _Session({n: c for n, c in calls.items() if n not in untimed}, policy, device, before, progress)
-    timing = session.run(kernel)
+    timing = session.run(kernel, started)
     gated = session.gated_us(found) if policy.timer == "event" and not policy.gate and policy.calls == 1 else {}
     found += session.doubts() + judge.statuses(timing, kernel, floor_us, gated)
     return Measured(timing, tuple(found), refused, session.kernels)
@@ -84,11 +86,12 @@ class _Session:
         self.settled = Settled(0.0, "")
         self.first_us: dict[str, float] = {}
 
-    def run(self, kernel: str) -> Timing:
+    def run(self, kernel: str, started: Call) -> Timing:
         self.empty_event_us = self.device.empty_event_us()
         for timer in self.timers:  # a profiler's first session takes seconds, in which the card would cool down again
             self.device.time_calls(timer, list(self.calls.values()), self.loop)
         self._warm_up()
+        started()
         began = self.device.seconds()
         with self.device.watch() as watch:
             for number in range(self.policy.max_rounds):

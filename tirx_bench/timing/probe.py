@@ -37,10 +37,11 @@ def call_statuses(name: str, call: Call, before: Call, device: Device) -> list[S
     before()
     call()  # compiles, loads, tunes
     interval = statistics.median(r.us for r in device.time_calls("event", [call] * PROBES, Loop(before)))
-    hidden = device.hidden_us(call, before)
+    syncs = device.synchronizes(call, before)
+    hidden = device.hidden_us(call, before, held=not syncs)
     if hidden > max(HIDDEN_US, HIDDEN_SHARE * interval):
         evidence = f"the device was busy for {hidden:.1f} us after the stop event of a call of {interval:.1f} us"
         return [Status("HIDDEN_WORK", evidence, name)]
-    if device.synchronizes(call, before):
+    if syncs:
         return [Status("SYNCS", "the call did not return while a waiting kernel held its stream", name)]
     return []

@@ -56,7 +56,7 @@ def run(
     env: Mapping[str, str] | None = None,
     timeout_s: float | None = None,
 ) -> Completed:
-    """Run a program in a process group of its own, and kill the whole group on a time-out or an interrupt.
+    """Run a program in a process group of its own, and kill it with all that it started on a time-out or an interrupt.
 
     `env` is laid over the current environment. Raises `MissingError` if the program is not there, `TimedOutError`.
     """
@@ -70,10 +70,10 @@ def run(
     try:
         stdout, stderr = process.communicate(timeout=timeout_s)
     except subprocess.TimeoutExpired as error:
-        kill_group(process)
+        kill_tree(process)
         raise TimedOutError(f"{Path(argv[0]).name} did not end within {timeout_s:g} s and was killed") from error
     except BaseException:
-        kill_group(process)
+        kill_tree(process)
         raise
     return Completed(process.returncode, stdout, stderr)
 
@@ -105,6 +105,27 @@ def kill_group(process: subprocess.Popen[bytes] | subprocess.Popen[str]) -> None
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
+
+
+def kill_tree(process: subprocess.Popen[bytes] | subprocess.Popen[str]) -> None:
+    """Kill a process, its group, and what they started in groups of their own, as a tool may do with the program it watches."""
+    started = _descendants(process.pid)
+    kill_group(process)
+    for pid in started:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def _descendants(pid: int) -> list[int]:
+    parents: dict[int, int] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError, IndexError):  # it ended meanwhile
+            # proc(5): pid (comm) state ppid; the name may hold anything.
+            parents[int(stat.parent.name)] = int(stat.read_text(errors="replace").rpartition(")")[2].split()[1])
+    found = [pid]
+    for one in found:  # grows
+        found += [child for child, parent in parents.items() if parent == one]
+    return found[1:]
 
 
 # ---------------------------------------------------------------------------------------------- finding
@@ -218,6 +239,11 @@ def profiler() -> str:
             if library in maps:
                 return f"{name} ({library} is loaded)"
     return ""
+
+
+def launches_block() -> bool:
+    """Whether every launch of this process waits for the device (CUDA C++ Programming Guide, "Environment Variables")."""
+    return os.environ.get("CUDA_LAUNCH_BLOCKING") == "1"
 
 
 def visible_device(index: int) -> str:
