@@ -55,9 +55,9 @@ def wrong(data: dict) -> str:
     head = [f"{data['environment']['gpu']}, {data['date']}: fault", "named before", "seen by"]
     rows = []
     for k in sorted(data["kernels"], key=lambda k: (k["class"], k["name"])):
-        seen = ", ".join(sorted(k["faulty"], key=lambda name: name not in k["named"])) or (
-            "nobody" if k["observable"] else "unobservable"
-        )
+        tried = [name for name in k["faulty"] if not name.startswith("error")]
+        nobody = "not tried" if k["faulty"] else "nobody" if k["observable"] else "unobservable"
+        seen = ", ".join(sorted(tried, key=lambda name: name not in k["named"])) or nobody
         rows.append([f"`{k['name']}`: {k['fault']}", ", ".join(k["named"]), seen])
     return table(head, rows)
 

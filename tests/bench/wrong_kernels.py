@@ -101,7 +101,7 @@ def sanitized(path: Path, faulty: bool) -> list[str]:
 
 def tried(path: Path) -> dict:
     says = constants(path)
-    command = "bench" if says["CLASS"] == "cheat" else "verify"
+    command = "bench" if "def cheat(" in path.read_text() else "verify"  # a launch closure is a baseline
     faulty, right = seen(command, path, True), seen(command, path, False)
     if not faulty:
         faulty = static(path) + sanitized(path, True)

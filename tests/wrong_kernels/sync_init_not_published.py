@@ -10,7 +10,7 @@ from tirx_bench import Kernel
 
 CLASS = "synchronisation"
 FAULT = "mbarriers are used by other warps without a block barrier after their initialisation"
-DETECTORS = ("numeric", "repeat", "time-out", "fault", "simulator")
+DETECTORS = ("sanitizer", "numeric", "repeat", "time-out", "fault", "simulator")
 
 
 def build(m, stages, faulty):
