@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import itertools
 import sys
@@ -12,9 +11,9 @@ from types import SimpleNamespace
 
 import pytest
 from helpers_records import artifact, kernel, offline_record, record, steady, timing, verification
+from helpers_trial import Card, policy, request
 
 from tirx_bench.compare import against
-from tirx_bench.device.fake import FakeDevice
 from tirx_bench.model import (
     Baseline,
     FailedError,
@@ -32,7 +31,7 @@ from tirx_bench.model import (
 )
 from tirx_bench.pipeline import Job, first_call, gpu_bench, loading, stages, versus, worker
 from tirx_bench.pipeline.loading import Loaded, load_version
-from tirx_bench.pipeline.request import SAME_CODE, Answer, Request, Version
+from tirx_bench.pipeline.request import SAME_CODE, Answer, Version
 from tirx_bench.pipeline.stages import Clock
 from tirx_bench.pipeline.trial import UNSEEN, Trial
 from tirx_bench.store import read_record
@@ -42,74 +41,7 @@ from tirx_bench.verify import prepare, verify
 PLAN = sys.modules["tirx_bench.pipeline.plan"]  # pipeline.plan is its function
 EVENT = TimingPolicy(timer="event")
 
-# ------------------------------------------------------------------------------- a device made of numpy
-
-
-class Card(FakeDevice):
-    """The rest of what a CUDA device has. `hides` and `waits` are set by the calls that do."""
-
-    name, uuid, capability = "no card of the table", "GPU-1", "90"
-    l2_bytes = 600
-
-    def __init__(self):
-        super().__init__()
-        self.hides, self.waits, self.replaying = 0.0, False, False
-        self.traced = []
-
-    def describe(self):
-        return {"gpu": self.name, "gpu_uuid": self.uuid}
-
-    def bytes_of(self, arrays):
-        return sum(array.nbytes for array in arrays)
-
-    def poison(self, arrays):
-        for array in arrays:
-            array[...] = self.poisoned(array.shape, self.dtype_of(array))
-
-    @contextlib.contextmanager
-    def workspace(self):
-        yield SimpleNamespace(bytes=4096)
-
-    def libraries(self):
-        return "numpy"
-
-    def launched(self, call, before):
-        before()
-        self.hides = 0.0
-        call()
-        if self.hides:
-            raise FailedError("call 0 has hidden work that had not ended")
-        self.traced.append(call)
-        return ("a trace's kernel",), 1
-
-    def hidden_us(self, call, before, held):
-        self.hides = 0.0
-        before()
-        call()
-        return self.hides
-
-    def synchronizes(self, call, before):
-        self.waits = False
-        before()
-        call()
-        return self.waits
-
-    def capture(self, call, calls):
-        call()  # as on a card, where a first call may allocate
-        replay = super().capture(call, calls)
-
-        def replayed():
-            self.replaying = True
-            replay()
-            self.replaying = False
-
-        return replayed
-
-    def copy_us(self, size):
-        return [100.0] * 3
-
-    def matmul_us(self, size, dtype):
-        return [100.0] * 3
+# ------------------------------------------------------------------------------ launches on that device
 
 
 def add_one(card, b):
@@ -166,24 +98,15 @@ def loaded(card, of, effect=add_one, us=10.0, **changes):
     return Loaded(of, params, artifact(**changes), binding(card, effect, us))
 
 
-def policy(**changes):
-    short = {"timer": "event", "warmup_ms": 0, "settle_s": 0, "block_ms": 0.05, "rounds": 2, "max_rounds": 2}
-    return TimingPolicy(**{**short, **changes})
-
-
-def request(how=None, action="bench", peaks="/dev/null", **changes):
-    return Request(action, Version("add", {}, "/build"), Workload("small", {}), how or policy(), peaks, **changes)
-
-
 @pytest.fixture
 def card(monkeypatch):
     monkeypatch.setattr(gpu_bench, "profiler", lambda: "")
     return Card()
 
 
-def benched(card, effect=add_one, baselines=None, how=None, of=None, step=lambda text: None, **changes) -> Answer:
+def benched(card, effect=add_one, baselines=None, how=None, of=None, step=lambda text: None, us=10.0, **changes) -> Answer:
     of = of or kernel(baselines=baselines or {})
-    have = loaded(card, of, effect)
+    have = loaded(card, of, effect, us)
     case = prepare(of, have.params, card, 0)
     verified = verify(case, lambda buffers: have.bind(buffers)(), card, VerifyPolicy(seeds=1))
     assert verified.passed, "what follows is about kernels that pass at first"
@@ -304,7 +227,7 @@ def test_a_baseline_that_prepares_what_is_no_input_is_refused(card):
         benched(card, baselines={"numpy": replace(baseline(card), prepared=("weights",))})
 
 
-def test_what_the_timed_calls_left_counts_and_not_only_a_call_afterwards(card):
+def test_f61_what_the_timed_calls_left_counts_and_not_only_a_call_afterwards(card):
     first = []
 
     def sometimes(card, b):
@@ -316,6 +239,75 @@ def test_what_the_timed_calls_left_counts_and_not_only_a_call_afterwards(card):
     answer = benched(card, baselines={"sometimes": baseline(card, sometimes)})
     assert answer.timing.implementations == ("add",)
     assert answer.left_out == ("sometimes: its outputs were wrong as the timed calls left them",)
+
+
+@pytest.mark.parametrize("cache", ["cold", "warm", "rotate"])
+def test_f61_what_was_written_before_the_rounds_does_not_count_as_what_the_timed_calls_left(card, cache):
+    """It works whenever it is not timed, on the same values, so that its outputs were right before."""
+    rounds = []
+
+    def rests(card, b):
+        if not rounds:
+            add_one(card, b)
+
+    def step(text):
+        if text == "checking the outputs of the timed calls":
+            rounds.clear()
+        elif text.startswith("round"):
+            rounds.append(text)
+
+    answer = benched(card, baselines={"rests": baseline(card, rests)}, how=policy(cache=cache), step=step)
+    assert answer.left_out == ("rests: its outputs were wrong as the timed calls left them",)
+    assert answer.timing.implementations == ("add",)
+
+
+def test_f61_a_call_that_follows_another_without_a_pause_is_checked_too(card):
+    """Where nothing of it is timed, since every timed call is alone."""
+    waited = []
+    card.synchronize = lambda: waited.append(1)
+
+    def lazy(card, b):
+        if waited:
+            add_one(card, b)
+        waited.clear()
+
+    trial = trial_of(card, policy())
+    trial.add_kernel("lazy", binding(card, lazy), trial.cases, "")
+    waited.append(1)
+    assert trial._again(trial.implementations[0], turns=1).passed
+    waited.append(1)
+    assert not trial.check(trial.implementations[0]).passed
+
+
+@pytest.mark.parametrize("copies", [4, 100])
+def test_copies_that_the_timed_calls_did_not_come_by_are_not_held_against_anybody(card, monkeypatch, copies):
+    monkeypatch.setattr(Card, "l2_bytes", 120 * (copies - 1))
+    slow = {name: baseline(card, us=5000.0) for name in ("a", "b")}
+    assert len(trial_of(card, policy(cache="rotate")).cases) == copies
+    answer = benched(card, baselines=slow, how=policy(cache="rotate"), us=5000.0)
+    assert answer.left_out == () and answer.timing.implementations == ("add", "a", "b")
+    assert copies == 4 or len(answer.timing.samples) < copies
+
+
+def test_a_call_that_missed_a_copy_which_it_came_by_is_wrong(card):
+    trial = trial_of(card, policy(cache="rotate"))
+    trial.add_kernel("add", binding(card), trial.cases, "")
+    (added,) = trial.implementations
+    trial.poison()
+    added.timed()
+    assert trial.left(added).passed and added.ran == {0}
+    trial.cases[0].buffers["y"][0, 0] = 0
+    assert not trial.left(added).passed
+
+
+def test_a_replay_runs_on_every_copy_of_its_graph(card):
+    trial = trial_of(card, policy(cache="rotate", timer="graph"))
+    trial.add_kernel("add", binding(card), trial.cases, "")
+    (added,) = trial.implementations
+    trial.poison()
+    assert not trial.left(added).passed
+    added.timed()
+    assert trial.left(added).passed and added.ran == set(range(len(trial.cases)))
 
 
 @pytest.mark.parametrize("which", ["event", "graph"])

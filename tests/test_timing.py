@@ -320,6 +320,16 @@ def test_progress_tells_the_warm_up_and_each_round():
     assert told == ["looking at the card and the calls", "warming up", *(f"round {n} of 2 to 6" for n in range(1, 7))]
 
 
+@pytest.mark.parametrize("timer", ["event", "kernel"])
+def test_what_happens_when_the_rounds_start_happens_once_after_the_warm_up(timer):
+    log, device = [], FakeDevice()
+    measure(
+        {"A": device.kernel(5)}, policy(timer=timer), device, PASSED, started=lambda: log.append("started"), progress=log.append
+    )
+    assert log[: log.index("started")] == ["looking at the card and the calls", "warming up"]
+    assert log.count("started") == 1 and all(text.startswith("round") for text in log[log.index("started") + 1 :])
+
+
 def test_the_cards_state_is_kept_around_every_round():
     class Heating(FakeDevice):
         @contextlib.contextmanager

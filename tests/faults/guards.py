@@ -32,7 +32,7 @@ def never(fault: int, file: str, condition: str, test: str, gpu: bool = False) -
 
 HOST, CACHE, CLOCK = "faults/test_host_faults.py", "faults/test_cache_faults.py", "faults/test_clock_faults.py"
 TRACED, STATISTICS, WRONG = (f"faults/test_{group}_faults.py" for group in ("attribution", "statistics", "correctness"))
-TRACE, STATS, SHAPE, GPU = "test_trace.py", "test_stats.py", "test_shape.py", "gpu/test_faults_gpu.py"
+TRACE, STATS, SHAPE, CHEATS, GPU = "test_trace.py", "test_stats.py", "test_shape.py", "test_cheats.py", "gpu/test_faults_gpu.py"
 
 HELD = "            if loop.gate:\n                self.helpers.hold(turn)\n"
 WARM_ENOUGH = "if took * 1e3 >= warmup_ms and (not moving or took >= cap_s):"
@@ -93,6 +93,8 @@ GUARDS = (
     Guard(8, "pipeline/trial.py",
           "self.device.poison(array for name, array in outputs.items() if name not in case.working)", "pass",
           f"{HOST}::test_f08_a_graph_that_left_a_launch_out_fails_on_its_stale_output"),
+    Guard(9, "pipeline/trial.py", "return {name: self.device.copy(array) for name, array in outputs.items()}", "return outputs",
+          f"{HOST}::test_f09_what_is_written_after_the_call_returned_is_too_late_although_waiting_shows_it"),
     Guard(9, "device/timers.py", "            start = time.perf_counter()\n            self.synchronize()\n            return",
           "            start = time.perf_counter()\n            return",
           f"{HOST}::test_f09_work_that_goes_on_after_the_stop_event_is_found"),
@@ -280,12 +282,26 @@ GUARDS = (
     Guard(59, "verify/case.py", "case.inputs[name][...] = before[name]", "pass", f"{WRONG}::{THIEF}"),
     Guard(60, "pipeline/trial.py", "refill(case, self.device, UNSEEN + case.seed + number, implementation.prepared)", "pass",
           f"{WRONG}::test_f60_a_kernel_that_remembers_its_answer_is_wrong_on_new_values"),
+    Guard(60, "pipeline/trial.py", "number, implementation.prepared)", "number, case.inputs)",
+          f"{WRONG}::test_f60_a_baseline_that_remembers_is_wrong_on_new_values_unless_it_says_that_it_prepares_them"),
+    Guard(60, "pipeline/trial.py", "return error.message", 'return ""',
+          f"{WRONG}::test_f60_a_baseline_that_looks_results_up_by_value_does_other_work_on_new_values"),
+    Guard(60, "pipeline/worker.py", "if not trial.check(i).passed]", "if False]",
+          f"{CHEATS}::test_f60_verification_leaves_out_what_is_not_right_on_other_values"),
     Guard(60, "pipeline/trial.py", "case.twin(device, case.seed + 1 + n)", "case.twin(device, case.seed)",
           f"{WRONG}::test_f60_the_copies_that_take_turns_hold_other_values"),
     Guard(61, "model/verification.py", "all(o.passed for o in self.outputs)", "self.outputs[-1].passed",
           f"{WRONG}::test_f61_a_wrong_output_fails_wherever_it_is"),
     Guard(61, "pipeline/trial.py", "return next((check for check in checks if not check.passed), checks[0])", "return checks[-1]",
           f"{WRONG}::test_f61_a_wrong_copy_fails_wherever_it_comes"),
+    never(61, "pipeline/gpu_bench.py", "not i.cases[0].kernel.inplace and not (left := trial.left(i)).passed",
+          "test_pipeline.py::test_f61_what_the_timed_calls_left_counts_and_not_only_a_call_afterwards"),
+    nothing(61, "timing/__init__.py", "        started()\n",
+            "test_pipeline.py::test_f61_what_was_written_before_the_rounds_does_not_count_as_what_the_timed_calls_left"),
+    Guard(61, "pipeline/trial.py", "turns=3", "turns=1",
+          "test_pipeline.py::test_f61_a_call_that_follows_another_without_a_pause_is_checked_too"),
+    Guard(62, "pipeline/trial.py", "self._poison(case, outputs)\n        _reset(", "_reset(",
+            f"{WRONG}::test_f62_a_baseline_that_writes_only_while_it_is_prepared_is_left_out"),
     Guard(62, "verify/__init__.py", POISON, "[array.fill(0) for array in case.outputs.values()]",
           f"{WRONG}::test_f62_elements_that_were_not_written_do_not_pass_by_luck"),
     Guard(62, "verify/__init__.py", POISON, "pass", f"{WRONG}::test_f62_an_earlier_launch_leaves_nothing_that_would_be_right"),
@@ -304,6 +320,8 @@ GUARDS = (
           f"{WRONG}::test_f64_garbage_in_one_of_several_launches_is_found"),
     Guard(64, "verify/__init__.py", "all(device.same_bits(case.outputs[name], array) for name, array in first.items())", "True",
           f"{WRONG}::test_f64_garbage_that_is_small_enough_shows_as_other_bits"),
+    never(64, "device/cuda.py", "unread := self._unread_error()",
+          f"{CHEATS}::test_f64_an_error_that_a_launch_left_behind_is_raised_once_by_who_waits_next"),
     Guard(64, "device/helpers.py", 'raise FailedError(f"the CUDA driver answers error {code} to a launch")', "pass",
           f"{WRONG}::test_f64_what_the_driver_answers_to_a_launch_is_looked_at"),
     Guard(64, "pipeline/steps.py", 'if f.severity == "error")', "if False)",

@@ -183,6 +183,55 @@ def test_f60_a_kernel_that_remembers_its_answer_is_wrong_on_new_values():
     assert not trial.check(memoising).passed
 
 
+def remembering(key):
+    """A baseline that keeps its answers by `key(x)`."""
+
+    def prepare(x, y):
+        answers = {}
+
+        def run():
+            run.found = key(x) in answers
+            y[...] = answers.setdefault(key(x), x + 1)
+
+        return run
+
+    return prepare
+
+
+@pytest.mark.parametrize("prepared", [(), ("x",)])
+def test_f60_a_baseline_that_remembers_is_wrong_on_new_values_unless_it_says_that_it_prepares_them(prepared):
+    trial = trial_of(kernel(), TrialDevice(), lambda buffers: lambda: add_one(buffers))
+    trial.add_baseline("memo", Baseline(remembering(id), prepared=prepared))
+    added, memo = trial.implementations
+    for _ in range(2):  # in whatever order they are checked
+        assert trial.check(added).passed and trial.check(memo).passed == (prepared == ("x",))
+
+
+@pytest.mark.parametrize("honest", [True, False])
+def test_f60_a_baseline_that_looks_results_up_by_value_does_other_work_on_new_values(honest):
+    class Tracing(TrialDevice):
+        def launched(self, call, before):
+            found = []
+            for _ in range(3):
+                before()
+                call()
+                found.append(call.found)
+            if len(set(found)) > 1:
+                raise FailedError("a call launched 4 kernels in 3 calls")
+            return ("kernel",), 1
+
+    def adds(x, y):
+        run = lambda: y.__setitem__(..., x + 1)  # noqa: E731
+        run.found = False
+        return run
+
+    trial = trial_of(kernel(), Tracing(), lambda buffers: lambda: add_one(buffers))
+    trial.add_baseline("b", Baseline(adds if honest else remembering(lambda x: x.tobytes())))
+    b = trial.implementations[1]
+    assert trial.check(b).passed, "right on every value"
+    assert trial.other_work(b) == ("" if honest else "a call launched 4 kernels in 3 calls")
+
+
 def test_f60_the_copies_that_take_turns_hold_other_values():
     device = TrialDevice()
     trial = trial_of(kernel(), device, lambda buffers: lambda: add_one(buffers), cache="rotate")
@@ -230,6 +279,16 @@ def test_f62_elements_that_were_not_written_do_not_pass_by_luck():
 
     found = check(launch, kernel(reference=lambda x: {"y": np.maximum(x, 0)}))
     assert not found.passed and 0 < found.outputs[0].wrong_elements < 30
+
+
+def test_f62_a_baseline_that_writes_only_while_it_is_prepared_is_left_out():
+    def prepare(x, y):
+        y[...] = x + 1
+        return lambda: None
+
+    trial = trial_of(kernel(), TrialDevice(), lambda buffers: lambda: add_one(buffers))
+    trial.add_baseline("once", Baseline(prepare))
+    assert trial.left_out == ["baseline once: its output does not match the reference"]
 
 
 def test_f62_integers_have_a_poison_too():

@@ -202,6 +202,33 @@ def test_f09_work_that_goes_on_after_the_stop_event_is_found(card, timers):
     assert probed(timers, card.kernel(0, side_us=400)) == ["HIDDEN_WORK"]
 
 
+def test_f09_what_is_written_after_the_call_returned_is_too_late_although_waiting_shows_it():
+    class Later(TrialDevice):
+        """Whose other threads and streams come to an end when somebody waits for them."""
+
+        works = ()
+
+        def synchronize(self):
+            for work in self.works:
+                work()
+
+    device = Later()
+
+    def hands_over(x, y):
+        def work():
+            y[...] = x + 1
+
+        def run():
+            device.works = (work,)
+
+        return run
+
+    of = kernel()
+    trial = Trial(prepare(of, of.params(of.workloads[0]), device, 0), TimingPolicy(cache="warm"), device)
+    trial.add_baseline("late", Baseline(hands_over))
+    assert trial.left_out == ["baseline late: its output does not match the reference"]
+
+
 # ------------------------------------------------------------------------------------- an idle device
 
 

@@ -7,7 +7,7 @@ from parts_cheats import cheating, compute
 
 CLASS = "cheat"
 FAULT = "the work runs on a stream that nobody waits for"
-DETECTORS = ("HIDDEN_WORK",)
+DETECTORS = ("HIDDEN_WORK", "baseline")
 
 
 def cheat(inp, out):

@@ -7,7 +7,7 @@ from parts_cheats import cheating, compute
 
 CLASS = "cheat"
 FAULT = "the output is written in prepare and by no call"
-DETECTORS = ("baseline", "HIDDEN_WORK")
+DETECTORS = ("baseline",)
 
 
 def cheat(inp, out):

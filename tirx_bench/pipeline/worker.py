@@ -56,7 +56,8 @@ def _wrong_baselines(case: Case, request: Request, device: CudaDevice) -> tuple[
     trial = Trial(case, request.policy, device)
     for name, baseline in case.kernel.baselines.items():
         trial.add_baseline(name, baseline)
-    return tuple(trial.left_out)
+    remembering = [i.name for i in trial.implementations if not trial.check(i).passed]
+    return (*trial.left_out, *(f"baseline {name}: its outputs do not follow its inputs" for name in remembering))
 
 
 def _launch_once(case: Case, loaded: Loaded, device: CudaDevice) -> None:
