@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tirx_bench.device.fake import FakeDevice, numpy_dtype
-from tirx_bench.model import RoundingBound, Tolerance
+from tirx_bench.model import BITS, RoundingBound, Tolerance
 from tirx_bench.verify import refill
-from tirx_bench.verify.arithmetic import BITS, LONG_SUM, MMA_TERMS, accumulated_in, exact, one_bit_less, without_last_terms
+from tirx_bench.verify.arithmetic import LONG_SUM, MMA_TERMS, accumulated_in, exact, one_bit_less, without_last_terms
 
 DEVICE = FakeDevice()
 

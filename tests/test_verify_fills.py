@@ -9,9 +9,8 @@ from helpers_records import kernel
 from helpers_verify import FLOATS, add_one, case_of, gemm, multiplies, sized, verified
 
 from tirx_bench.device.fake import FakeDevice, numpy_dtype
-from tirx_bench.model import FILLS, ROUNDOFF, SMALLEST, NothingRanError, Tolerance, VerifyPolicy
+from tirx_bench.model import BITS, FILLS, ROUNDOFF, SMALLEST, NothingRanError, Tolerance, VerifyPolicy
 from tirx_bench.ops import relu
-from tirx_bench.verify.arithmetic import BITS
 from tirx_bench.verify.elements import LARGEST
 from tirx_bench.verify.fills import CHANGES, EXPONENTS, Filled
 

@@ -18,10 +18,15 @@ CASE_FORMAT = 1
 LONGEST_LABEL = 150  # file systems take names of 255 bytes
 
 
+def file_label(text: str) -> str:
+    """The text as a part of a file's name."""
+    return re.sub(r"[^\w.-]+", "_", text, flags=re.ASCII)[:LONGEST_LABEL]
+
+
 def write_record(record: Record, out: Path) -> Path:
     """Write a record under `out`/records; its name sorts by time. Raises `UsageError` when it cannot be written."""
     stamp = re.sub(r"[^0-9T]", "", record.created)
-    label = re.sub(r"[^\w.-]+", "_", f"{record.kernel}-{record.workload.label}", flags=re.ASCII)[:LONGEST_LABEL]
+    label = file_label(f"{record.kernel}-{record.workload.label}")
     return _write(out.absolute() / "records" / f"{stamp}-{label}-{os.getpid()}.json", {"format": FORMAT, **to_plain(record)})
 
 
@@ -44,7 +49,7 @@ def write_case(case: FailingCase, out: Path) -> Path:
     """Write a failing case under `out`/cases; the same case has the same name."""
     data = to_plain(case)
     digest = hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:12]
-    name = re.sub(r"[^\w.-]+", "_", case.spec.rpartition("/")[2], flags=re.ASCII)[:LONGEST_LABEL]
+    name = file_label(case.spec.rpartition("/")[2])
     return _write(out.absolute() / "cases" / f"{name}-{digest}.json", {"format": CASE_FORMAT, **data})
 
 

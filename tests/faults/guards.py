@@ -51,7 +51,7 @@ FORGET = "        self.helpers.forget_persisting()\n"
 DISCARD = '            self._launch("discard_lines", 8 * self.sms, 512, other.data_ptr(), other.numel() // LINE_BYTES)\n'
 BOTH_TIMERS = '[policy.timer, "event"] if policy.timer == "kernel" else [policy.timer]'
 BACK_TO_BACK = '    parts += [*([f"{policy.calls}-calls"] if policy.calls > 1 else []), *(["gate"] if policy.gate else [])]\n'
-POISON = "device.poison(array for name, array in case.outputs.items() if name not in case.working)"
+POISON = "case.poison(case.outputs, device)"
 NO_TIME = "not 0 < sample.us < math.inf"
 
 THIEF = "test_f59_a_baseline_that_zeroes_an_input_is_left_out_and_the_kernel_gets_what_was_there"
@@ -91,7 +91,7 @@ GUARDS = (
           f"{HOST}::test_f07_eight_nanoseconds_are_below_what_the_card_needs"),
     never(7, "device/timers.py", "not nodes", f"{HOST}::test_f07_a_graph_that_captured_nothing_is_refused"),
     Guard(8, "pipeline/trial.py",
-          "self.device.poison(array for name, array in outputs.items() if name not in case.working)", "pass",
+          "                case.poison(outputs, self.device)", "                pass",
           f"{HOST}::test_f08_a_graph_that_left_a_launch_out_fails_on_its_stale_output"),
     Guard(9, "pipeline/trial.py", "return {name: self.device.copy(array) for name, array in outputs.items()}", "return outputs",
           f"{HOST}::test_f09_what_is_written_after_the_call_returned_is_too_late_although_waiting_shows_it"),
@@ -300,7 +300,7 @@ GUARDS = (
             "test_pipeline.py::test_f61_what_was_written_before_the_rounds_does_not_count_as_what_the_timed_calls_left"),
     Guard(61, "pipeline/trial.py", "turns=3", "turns=1",
           "test_pipeline.py::test_f61_a_call_that_follows_another_without_a_pause_is_checked_too"),
-    Guard(62, "pipeline/trial.py", "self._poison(case, outputs)\n        _reset(", "_reset(",
+    Guard(62, "pipeline/trial.py", "        case.poison(outputs, self.device)\n        case.reset(", "        case.reset(",
             f"{WRONG}::test_f62_a_baseline_that_writes_only_while_it_is_prepared_is_left_out"),
     Guard(62, "verify/__init__.py", POISON, "[array.fill(0) for array in case.outputs.values()]",
           f"{WRONG}::test_f62_elements_that_were_not_written_do_not_pass_by_luck"),
@@ -332,7 +332,8 @@ GUARDS = (
           f"{WRONG}::test_f65_an_output_of_another_type_fails"),
     Guard(66, "pipeline/trial.py", "resets[self.rotation.next]()", "pass", f"{WRONG}::{IN_PLACE}"),
     never(66, "pipeline/trial.py", "cases is not self.cases", f"{WRONG}::{IN_PLACE}"),
-    Guard(66, "pipeline/trial.py", "self.resets.append([_reset(case, own)", "_ = ([_reset(case, own)", f"{WRONG}::{IN_PLACE}"),
+    Guard(66, "pipeline/trial.py", "self.resets.append([partial(case.reset, own)", "_ = ([partial(case.reset, own)",
+          f"{WRONG}::{IN_PLACE}"),
     Guard(66, "pipeline/trial.py", "            for reset in resets:\n                reset()\n", "            pass\n",
           f"{WRONG}::{IN_PLACE}"),
     nothing(66, "pipeline/trial.py", "        self.before()  # a capture calls once before it\n",

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from helpers_records import artifact, kernel, verification
-from helpers_verify import add_one, around, case_of
+from helpers_verify import TICKETS, add_one, around, case_of, counts_from_zero
 from simulated import Card, TrialDevice, simulated_timers
 
 from tirx_bench.device import Loop
@@ -309,15 +309,7 @@ def test_f62_an_earlier_launch_leaves_nothing_that_would_be_right():
 
 
 def test_f62_a_workspace_is_not_zero_to_begin_with():
-    """A counter that every launch sets back to zero, and nobody before the first."""
-
-    def launch(b):
-        b["arrived"] += 1
-        if (b["arrived"] == 1).all():
-            add_one(b)
-        b["arrived"].fill(0)
-
-    assert not check(launch, kernel(workspace=lambda m: {"arrived": ((m,), "int32")})).passed
+    assert not check(counts_from_zero, kernel(**TICKETS)).passed
 
 
 # ---------------------------------------------------------------------------------------- precision

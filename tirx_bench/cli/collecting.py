@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from tirx_bench.cli.commands import jobs_of
-from tirx_bench.cli.emit import Progress, emit, error_plain, report
+from tirx_bench.cli.commands import attempts, jobs_of
+from tirx_bench.cli.emit import emit, error_plain
 from tirx_bench.model import WorkbenchError, failing
 from tirx_bench.serial import to_plain
 
 if TYPE_CHECKING:
+    from tirx_bench.pipeline import Job
     from tirx_bench.pipeline.sanitizing import Sanitized
 
 
@@ -21,16 +23,14 @@ def do_collect(arguments: argparse.Namespace) -> int:
     if arguments.dry_run:
         return _show_commands(arguments)
     code, plain, jobs = 0, [], jobs_of(arguments)
-    for number, job in enumerate(jobs):
-        try:
-            with Progress(f"{job.spec} {job.workload or ''}".strip()) as progress:
-                found = sanitizer_job(job, arguments.tool or TOOLS, progress)
-        except WorkbenchError as error:
-            if len(jobs) == 1:
-                raise
-            code = max(code, error.exit_code)
-            plain.append(error_plain(error))
-            report(error)
+
+    def act(job: Job, progress: Callable[[str], None]) -> Sanitized:
+        return sanitizer_job(job, arguments.tool or TOOLS, progress)
+
+    for number, found in enumerate(attempts(jobs, act)):
+        if isinstance(found, WorkbenchError):
+            code = max(code, found.exit_code)
+            plain.append(error_plain(found))
             continue
         code = max(code, int(failing(found.findings, arguments.strict)))
         plain.append(to_plain(found))

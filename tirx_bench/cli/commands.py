@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tirx_bench.cli.emit import Progress, emit, error_plain, print_text, report
 from tirx_bench.model import NothingRanError, Record, TimingPolicy, UsageError, VerifyPolicy, WorkbenchError, failing, unknown
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tirx_bench.compare import Comparison
     from tirx_bench.pipeline import Job
 
+T = TypeVar("T")
 VERDICT_CODES = {"slower": 1, "inconclusive": 4}
 QUICK = TimingPolicy(warmup_ms=10, settle_s=0, block_ms=10, rounds=4, max_rounds=4)
 
@@ -227,6 +228,21 @@ def jobs_of(arguments: argparse.Namespace) -> list[Job]:
     return [replace(job, workload=label) for label in labels]
 
 
+def attempts(jobs: list[Job], act: Callable[[Job, Callable[[str], None]], T]) -> Iterator[T | WorkbenchError]:
+    """What `act` gives for each job in turn, or the error that it raised, which is told. The error of an only job is raised."""
+    for job in jobs:
+        found: T | WorkbenchError
+        try:
+            with Progress(f"{job.spec} {job.workload or ''}".strip()) as progress:
+                found = act(job, progress)
+        except WorkbenchError as error:
+            if len(jobs) == 1:
+                raise
+            report(error)
+            found = error
+        yield found
+
+
 def _policy(arguments: argparse.Namespace) -> TimingPolicy:
     policy = QUICK if getattr(arguments, "quick", False) else TimingPolicy()
     names = ("timer", "cache", "flush", "calls", "gate", "rounds", "precision", "seed")
@@ -249,17 +265,12 @@ def _each(
 
     code, plain, jobs = 0, [], jobs_of(arguments)
     verdicts: dict[str, tuple[Comparison, dict[str, Any]]] = {}
-    for number, job in enumerate(jobs):
-        try:
-            with Progress(f"{job.spec} {job.workload or ''}".strip()) as progress:
-                record, path = act(job, progress)
-        except WorkbenchError as error:
-            if len(jobs) == 1:
-                raise
-            code = max(code, error.exit_code)
-            plain.append(error_plain(error))
-            report(error)
+    for number, done in enumerate(attempts(jobs, act)):
+        if isinstance(done, WorkbenchError):
+            code = max(code, done.exit_code)
+            plain.append(error_plain(done))
             continue
+        record, path = done
         failed = int(record.failed(getattr(arguments, "strict", False)))
         untimed = arguments.command in ("bench", "compare") and record.timing is None
         code = max(code, failed or (NothingRanError.exit_code if untimed else 0))

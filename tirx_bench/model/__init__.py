@@ -14,12 +14,13 @@ from tirx_bench.model.policy import CACHES, FLUSHES, TIMERS, TimingPolicy
 from tirx_bench.model.record import Deep, Peak, Record
 from tirx_bench.model.status import STATUSES, Status
 from tirx_bench.model.timing import POWER_CAP, CardState, Sample, Timing
-from tirx_bench.model.tolerance import ROUNDOFF, SMALLEST, RoundingBound, Shape, Tile, Tolerance, owner_of
+from tirx_bench.model.tolerance import BITS, ROUNDOFF, SMALLEST, RoundingBound, Shape, Tile, Tolerance, owner_of
 from tirx_bench.model.verification import CONDITIONS, DEEP, FILLS, Attempt, Control, OutputCheck, Verification, VerifyPolicy
 
 __all__ = [
     "Artifact",
     "Attempt",
+    "BITS",
     "Baseline",
     "Bound",
     "CACHES",

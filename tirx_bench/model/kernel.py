@@ -150,6 +150,10 @@ class Kernel:
                 return workload
         raise unknown(f"workload of {self.name}", label, (w.label for w in self.workloads))
 
+    def tiles_for(self, params: Params) -> Mapping[str, tuple[Tile, ...]]:
+        """What `tiles` gives; nothing if the kernel declares none."""
+        return call(self.tiles, params) if self.tiles else {}
+
     def tolerance_for(self, params: Params) -> Bound:
         bound = self.tolerance if isinstance(self.tolerance, Bound) else call(self.tolerance, params)
         if isinstance(bound, RoundingBound) and bound.steps and self.magnitude is None:

@@ -9,11 +9,9 @@ from tirx_bench.model.errors import UsageError
 
 Shape = tuple[int, ...]
 
-# Unit roundoff and smallest subnormal number of the output formats (IEEE 754; OCP 8-bit Floating Point Specification 1.0).
-ROUNDOFF = {
-    "float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8, "float8_e4m3fn": 2.0**-4,
-    "float8_e5m2": 2.0**-3,
-}  # fmt: skip
+# Bits of the significand, and the smallest subnormal number (IEEE 754; OCP 8-bit Floating Point Specification 1.0).
+BITS = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8, "float8_e4m3fn": 4, "float8_e5m2": 3}
+ROUNDOFF = {name: 2.0**-bits for name, bits in BITS.items()}
 SMALLEST = {
     "float64": 0.0, "float32": 2.0**-149, "float16": 2.0**-24, "bfloat16": 2.0**-133, "float8_e4m3fn": 2.0**-9,
     "float8_e5m2": 2.0**-16,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from tirx_bench.model import FailedError, Finding, Record, failing
 from tirx_bench.pipeline.plan import Job, Plan, Progress, need_device, plan, quiet
 from tirx_bench.pipeline.steps import compiled, launchable
 from tirx_bench.reports.sanitizer import findings, read
+from tirx_bench.store import file_label
 from tirx_bench.tools import Completed, TimedOutError
 
 __all__ = ["ENVIRONMENT", "TIMEOUT_S", "TOOLS", "Sanitized", "sanitize", "sanitizer_checks", "sanitizer_job"]
@@ -88,7 +88,7 @@ def sanitize(
 
 def _checks(planned: Plan, record: Record, tools: Sequence[str], timeout_s: float) -> tuple[Check, ...]:
     artifact = record.artifact
-    name = re.sub(r"[^\w.-]+", "_", f"{artifact.kernel}-{Path(artifact.folder).name}", flags=re.ASCII)
+    name = f"{file_label(artifact.kernel)}-{Path(artifact.folder).name}"
     folder = planned.job.out.absolute() / "reports"
     functions = [resources.function for resources in artifact.resources]
     program = _launch(planned, timeout_s)

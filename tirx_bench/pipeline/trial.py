@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from tirx_bench.device import Call
 from tirx_bench.device.cuda import CudaDevice
@@ -86,7 +87,7 @@ class Trial:
         elif not self._right(found):
             self.left_out.append(f"baseline {name}: its output does not match the reference")
         else:
-            self.resets.append([_reset(case, own) for case, own in zip(self.cases, outputs, strict=True)])
+            self.resets.append([partial(case.reset, own) for case, own in zip(self.cases, outputs, strict=True)])
             libraries = self.device.libraries()
             self._add(
                 Implementation(name, calls, outputs, libraries, workspace_bytes, baseline.tuning, self.cases, baseline.prepared)
@@ -108,8 +109,8 @@ class Trial:
 
     def _again_in_order(self, run: Call, case: Case, outputs: Buffers) -> Buffers:
         """What the call, on poisoned outputs, has written there for who reads on the same stream without waiting any longer."""
-        self._poison(case, outputs)
-        _reset(case, outputs)()
+        case.poison(outputs, self.device)
+        case.reset(outputs)
         run()
         return {name: self.device.copy(array) for name, array in outputs.items()}
 
@@ -130,12 +131,9 @@ class Trial:
         """Outputs as if nobody had written them, so that what the timed calls leave there is theirs."""
         for implementation in self.implementations:
             for case, outputs in zip(implementation.cases, implementation.outputs, strict=True):
-                self._poison(case, outputs)
+                case.poison(outputs, self.device)
             if self.policy.timer != "graph":  # which always runs on those of its capture
                 implementation.ran.clear()
-
-    def _poison(self, case: Case, outputs: Buffers) -> None:
-        self.device.poison(array for name, array in outputs.items() if name not in case.working)
 
     def check(self, implementation: Implementation) -> Verification:
         """The timed call again, on poisoned outputs and on values that it has not seen, but for those it may prepare."""
@@ -196,11 +194,3 @@ class Trial:
             kernels, streams = seen.get(i.name) or self.device.launched(i.timed, self.before)
             found.append(Operation(i.name, kernels, streams, i.library, i.workspace_bytes, i.tuning))
         return tuple(found)
-
-
-def _reset(case: Case, own: Buffers) -> Call:
-    def reset() -> None:
-        for name in case.kernel.inplace:
-            own[name][...] = case.inputs[name]
-
-    return reset

@@ -69,15 +69,10 @@ def _launch_once(case: Case, loaded: Loaded, device: CudaDevice) -> None:
     given = {**case.inputs, **case.working}
     buffers = {n: device.copy(given[n]) if n in given else device.torch.empty_like(a) for n, a in case.buffers.items()}
     launch = loaded.bind(buffers)
-
-    def reset() -> None:
-        for name in case.working:
-            buffers[name][...] = case.inputs[name]
-
     for _ in range(WARM_UP_CALLS):
-        reset()
+        case.reset(buffers)
         launch()
-    reset()
+    case.reset(buffers)
     device.synchronize()
     cudart, nvtx = device.torch.cuda.cudart(), device.torch.cuda.nvtx
     cudart.cudaProfilerStart()

@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Iterable
 
-from tirx_bench.model import Attempt, Control, Deep, OutputCheck, Record, Verification
+from tirx_bench.model import CONDITIONS, Attempt, Control, Deep, OutputCheck, Record, Verification
 from tirx_bench.render.findings import findings
 from tirx_bench.render.rows import listing, row
 
@@ -56,8 +56,7 @@ def _controls(controls: Iterable[Control]) -> list[str]:
 def _tried(found: Verification) -> list[str]:
     lines = [_attempts(list(same)) for _, same in itertools.groupby(found.tried, lambda a: (a.fill, a.condition, a.launches))]
     if not found.passed and not found.accepted:
-        under = "" if found.condition == "alone" else f", {found.condition}"
-        lines.append(f"FAILED on {found.fill}, seed {found.seed}{under}")
+        lines.append(f"FAILED on {found.fill}, seed {found.seed}{_under(found.condition)}")
     if found.repeats is not None and found.tried:
         lines.append(
             "the same bits in every launch"
@@ -70,9 +69,12 @@ def _tried(found: Verification) -> list[str]:
 def _attempts(tried: list[Attempt]) -> str:
     """Attempts that differ in their seeds alone."""
     a, seeds = tried[0], f"seed {tried[0].seed}" if len(tried) == 1 else f"seeds {tried[0].seed} to {tried[-1].seed}"
-    under = "" if a.condition == "alone" else f", {a.condition}"
-    share = max(attempt.bound_share for attempt in tried)
-    return f"{sum(attempt.launches for attempt in tried)} launches on {a.fill}, {seeds}{under}: at most {share:.3g} of the bound"
+    launches, share = sum(attempt.launches for attempt in tried), max(attempt.bound_share for attempt in tried)
+    return f"{launches} launches on {a.fill}, {seeds}{_under(a.condition)}: at most {share:.3g} of the bound"
+
+
+def _under(condition: str) -> str:
+    return "" if condition == CONDITIONS[0] else f", {condition}"
 
 
 # ------------------------------------------------------------------------------------------------- deep

@@ -101,5 +101,5 @@ def _poison(case: Case, device: Device) -> None:
 
     The workspace keeps what the launch before left, as it would between a user's calls.
     """
-    device.poison(array for name, array in case.outputs.items() if name not in case.working)
+    case.poison(case.outputs, device)
     case.reset()

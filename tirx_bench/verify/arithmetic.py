@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from tirx_bench.device import Device, Product
+from tirx_bench.model import BITS
 
 # FP32 sums of up to so many terms are good enough to judge others by: rounding to nearest, their error is a sixth or less
 # of what a `RoundingBound` grants a tensor core's, at any length, and from here on it is taken out altogether.
 LONG_SUM = 1024
 MMA_TERMS = 16  # products of 16-bit numbers that one instruction adds up
-BITS = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8, "float8_e4m3fn": 4, "float8_e5m2": 3}  # of the significand
 TF32_BITS = 11
 
 

@@ -41,10 +41,14 @@ class Case:
         """The same problem in memory of its own, with the values of `seed`."""
         return prepare(self.kernel, self.params, device, seed, self.kind)
 
-    def reset(self) -> None:
-        """Give the in-place arguments their first values again."""
-        for name, array in self.working.items():
-            array[...] = self.inputs[name]
+    def reset(self, own: Buffers | None = None) -> None:
+        """Give the in-place arguments their first values again: the case's, or those among `own`."""
+        for name in self.working:
+            (self.working if own is None else own)[name][...] = self.inputs[name]
+
+    def poison(self, outputs: Buffers, device: Device) -> None:
+        """Outputs, the case's or another's, as if nobody had written them, but for the in-place arguments among them."""
+        device.poison(array for name, array in outputs.items() if name not in self.working)
 
 
 def prepare(kernel: Kernel, params: Params, device: Device, seed: int, kind: str = FILLS[0]) -> Case:

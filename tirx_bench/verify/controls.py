@@ -7,11 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 from tirx_bench.device import Device, Product
-from tirx_bench.model import ROUNDOFF, SMALLEST, Control, Shape, call
+from tirx_bench.model import BITS, ROUNDOFF, SMALLEST, Control, Shape, call
 from tirx_bench.ops import sqrt
-from tirx_bench.verify.arithmetic import BITS, accumulated_in, exact, one_bit_less, without_last_terms
+from tirx_bench.verify.arithmetic import accumulated_in, exact, one_bit_less, without_last_terms
 from tirx_bench.verify.case import Buffers, Case, referred, widened
-from tirx_bench.verify.elements import compare
+from tirx_bench.verify.elements import check
 
 SHIFT = 0.02  # of its row's rms
 TILE = 64  # elements each way, where the kernel declares none
@@ -53,8 +53,7 @@ def _shows(made: Any, expected: Any, dtype: str, device: Device) -> bool:
 def _accepted(case: Case, output: str, wrong: Any, device: Device) -> bool:
     array = device.copy(case.outputs[output])
     array[...] = wrong
-    found = compare(case, {**case.outputs, output: array}, device)
-    return next(check for check in found.outputs if check.name == output).passed
+    return check(case, output, array, device).passed
 
 
 # ------------------------------------------------------------------------------------------------ outputs
@@ -104,7 +103,7 @@ def _tiles_swapped(case: Case, device: Device) -> Buffers:
 
 def _tile(case: Case, name: str) -> Shape:
     shape = tuple(case.expected[name].shape)
-    declared = call(case.kernel.tiles, case.params).get(name, ()) if case.kernel.tiles else ()
+    declared = case.kernel.tiles_for(case.params).get(name)
     return declared[0].shape if declared else tuple(min(extent, TILE) for extent in shape)
 
 

@@ -17,7 +17,7 @@ from tirx_bench.model import (
     Verification,
     call,
     owner_of,
-)  # fmt: skip
+)
 from tirx_bench.ops import sqrt, where
 from tirx_bench.verify.case import Buffers, Case
 
@@ -41,7 +41,7 @@ def compare(case: Case, outputs: Buffers, device: Device) -> Verification:
         elif problem := _form(actual, case.expected[name], tuple(shape), dtype, device):
             checks.append(failed(name, tuple(actual.shape), device.dtype_of(actual), tolerance, problem))
         else:
-            checks.append(_check(case, name, actual, tolerance, device))
+            checks.append(check(case, name, actual, device))
     return Verification((*checks, *_broken_frames(case, device)), case.seed, case.fill, case.reference, kind=case.kind)
 
 
@@ -79,7 +79,9 @@ def bound_of(case: Case, name: str, size: Any, dtype: str, tolerance: Bound) -> 
     return bound + tolerance.c * tolerance.eps_acc * case.magnitude[name] if tolerance.steps else bound
 
 
-def _check(case: Case, name: str, actual: Any, tolerance: Bound, device: Device) -> OutputCheck:
+def check(case: Case, name: str, actual: Any, device: Device) -> OutputCheck:
+    """Every element of one output, which has the form of the one that is expected."""
+    tolerance = case.kernel.tolerance_for(case.params)
     y, r, dtype = device.widen(actual), case.expected[name], device.dtype_of(actual)
     rounded = device.rounded(r, dtype)
     bound = bound_of(case, name, abs(r), dtype, tolerance)
@@ -93,7 +95,6 @@ def _check(case: Case, name: str, actual: Any, tolerance: Bound, device: Device)
     index = _unravel(int(where(rank == rank, rank, math.inf).argmax()), shape)
     relative = where(size > 0, error / where(size > 0, size, 1), 0)
     norm, rms = (float(sqrt((values * values).mean())) for values in (size, error))
-    tiles = call(case.kernel.tiles, case.params).get(name, ()) if case.kernel.tiles else ()
     return OutputCheck(
         name=name,
         shape=shape,
@@ -108,7 +109,7 @@ def _check(case: Case, name: str, actual: Any, tolerance: Bound, device: Device)
         tolerance=tolerance,
         problem=_invalid(case, r) or _norm_problem(case, error, bound, where(special, 0, abs(rounded - r)), tolerance),
         bound_share=None if bool(special[index]) else _share(float(error[index]), float(bound[index])),
-        owner=owner_of(index, shape, tiles),
+        owner=owner_of(index, shape, case.kernel.tiles_for(case.params).get(name, ())),
     )
 
 

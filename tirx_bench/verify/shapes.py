@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tirx_bench.model import Kernel, Params, UsageError, Workload, call
+from tirx_bench.model import Kernel, Params, UsageError, Workload
 
 LEAST_SIZE = 16  # a smaller whole number among the parameters is a flag or a count, not a size
 DEFAULT_BOUNDARIES = (64, 128, 256)  # of a kernel that declares no tiles
@@ -33,7 +33,7 @@ def boundary_workloads(kernel: Kernel, workload: Workload, tunables: Params) -> 
 def _boundaries(kernel: Kernel, workload: Workload, tunables: Params) -> list[int]:
     if kernel.tiles is None:
         return list(DEFAULT_BOUNDARIES)
-    declared = call(kernel.tiles, kernel.params(workload, tunables)).values()
+    declared = kernel.tiles_for(kernel.params(workload, tunables)).values()
     return sorted({extent for tiles in declared for tile in tiles for extent in tile.shape if extent >= LEAST_SIZE})
 
 
