@@ -243,7 +243,7 @@ def options_of(check):
 
 
 def test_the_kernels_own_functions_alone_are_watched_except_by_initcheck(tmp_path):
-    checks = [check_of(tool, tmp_path / "r.xml", ["first", "second"], 3, ["program", "-x"]) for tool in TOOLS]
+    checks = [check_of(tool, tmp_path / "r.xml", ["first", "second"], ["program", "-x"]) for tool in TOOLS]
     for check in checks:
         options, program = options_of(check)
         assert program == ("program", "-x")
@@ -251,16 +251,15 @@ def test_the_kernels_own_functions_alone_are_watched_except_by_initcheck(tmp_pat
         names = [options[n + 1] for n, option in enumerate(options) if option == "--kernel-name"]
         assert names == ([] if check.tool == "initcheck" else ["kernel_name=first", "kernel_name=second"])
         assert ("--padding" in options) == (check.tool == "memcheck")
-        assert ("--launch-count" in options) == (check.tool == "racecheck")
         assert options[-3:] == ("--xml", "--save", str(tmp_path / "r.xml"))
 
 
 def test_a_percent_sign_in_the_reports_path_is_doubled():
-    assert options_of(check_of("memcheck", Path("/a%p/r.xml"), [], 1, []))[0][-1] == "/a%%p/r.xml"
+    assert options_of(check_of("memcheck", Path("/a%p/r.xml"), [], []))[0][-1] == "/a%%p/r.xml"
 
 
 def test_the_shell_line_is_the_run_with_its_environment(tmp_path):
-    check = check_of("memcheck", tmp_path / "with space" / "r.xml", ["k"], 1, ["program"])
+    check = check_of("memcheck", tmp_path / "with space" / "r.xml", ["k"], ["program"])
     assert shlex.split(check.shell) == ["env", *(f"{k}={v}" for k, v in ENVIRONMENT.items()), *check.argv]
 
 
@@ -489,14 +488,14 @@ def test_a_folder_that_cannot_be_written_is_exit_code_2(tool, tmp_path):
     tool(CLEAN)
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match="cannot write") as refused:
-        collect(check_of("memcheck", tmp_path / "file" / "r.xml", [], 1, []), 5)
+        collect(check_of("memcheck", tmp_path / "file" / "r.xml", [], []), 5)
     assert "--out" in refused.value.hint
 
 
 def test_collect_itself_says_that_it_was_killed(tool, tmp_path):
     tool("sleep 60")
     with pytest.raises(TimedOutError):
-        collect(check_of("memcheck", tmp_path / "r.xml", [], 1, []), 0.1)
+        collect(check_of("memcheck", tmp_path / "r.xml", [], []), 0.1)
 
 
 # ---------------------------------------------------------------------------------------- the command line

@@ -7,7 +7,7 @@ from parts_cheats import cheating, compute
 
 CLASS = "cheat"
 FAULT = "the result is remembered by the first values of the input"
-DETECTORS = ("SYNCS", "baseline")
+DETECTORS = ("SYNCS", "HIDDEN_WORK", "baseline")
 
 
 def cheat(inp, out):

@@ -10,7 +10,7 @@ from tirx_bench import Kernel
 
 CLASS = "synchronisation"
 FAULT = "an mbarrier is initialised for one arrival and four warps arrive"
-DETECTORS = ("time-out", "numeric", "simulator")
+DETECTORS = ("time-out", "fault", "numeric", "simulator")
 
 
 def build(m, stages, faulty):

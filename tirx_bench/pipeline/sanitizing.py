@@ -92,8 +92,7 @@ def _checks(planned: Plan, record: Record, tools: Sequence[str], timeout_s: floa
     folder = planned.job.out.absolute() / "reports"
     functions = [resources.function for resources in artifact.resources]
     program = _launch(planned, timeout_s)
-    launches = len(planned.kernel.launch) or 1
-    return tuple(check_of(tool, folder / f"{name}-{tool}.xml", functions, launches, program) for tool in tools)
+    return tuple(check_of(tool, folder / f"{name}-{tool}.xml", functions, program) for tool in tools)
 
 
 def _launch(planned: Plan, timeout_s: float) -> list[str]:
