@@ -33,6 +33,7 @@ KERNEL = Kernel(
     baselines={"torch.mm": Baseline(torch_mm, tuning="cuBLAS's own choice, no search")},
     tunables=hopper.TUNABLES,
     constraints=hopper.CONSTRAINTS,
+    small=hopper.SMALL,
 )
 
 

@@ -52,6 +52,7 @@ KERNEL = Kernel(
     },
     tunables=hopper.TUNABLES,
     constraints=hopper.CONSTRAINTS,
+    small=hopper.SMALL,
 )
 
 

@@ -18,9 +18,13 @@ def bench(kernel: Kernel, workload: str | None = None, policy: TimingPolicy | No
 
     from tirx_bench.pipeline import Job, run_job
 
-    spec = f"{inspect.getfile(inspect.unwrap(kernel.build))}:{kernel.name}"
-    record, _ = run_job(Job(spec, workload=workload, policy=policy or TimingPolicy(), **options))
+    record, _ = run_job(Job(file_spec(kernel), workload=workload, policy=policy or TimingPolicy(), **options))
     return record
+
+
+def file_spec(kernel: Kernel) -> str:
+    """How the command line names a kernel of a file."""
+    return f"{inspect.getfile(inspect.unwrap(kernel.build))}:{kernel.name}"
 
 
 def script(run_bench: Callable[[], Record]) -> None:

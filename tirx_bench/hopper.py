@@ -20,6 +20,8 @@ CHUNK = 64  # columns of one TMA store: again one swizzle row
 REGISTERS = (40, 232)  # producer, consumer: 128 * 40 + 256 * 232 = 384 * 168, what launch bounds (384, 1) leave
 
 TUNABLES = {"bn": 256, "stages": 4, "group": 8, "sms": 132}
+# Two blocks visit six tiles with tails on all sides; six stages' worth of K wrap a ring of four.
+SMALL = {"m": 200, "n": 520, "k": 328, "sms": 2}
 CONSTRAINTS = (
     Constraint("min(m, n, k) >= 1", "an empty matrix has no TMA descriptor"),
     Constraint("k % 8 == 0", "the row pitch of A and B, for TMA a multiple of 16 bytes"),

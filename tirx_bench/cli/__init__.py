@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from tirx_bench import __version__
-from tirx_bench.cli import collecting, commands, options
+from tirx_bench.cli import collecting, commands, options, simulating
 from tirx_bench.cli.ending import guarded
 
 __all__ = ["COMMANDS", "console", "guarded", "main", "parser"]
@@ -19,6 +19,11 @@ COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], int], str, tuple[Callab
     "doctor": (commands.do_doctor, "what is installed and which commands work", (options.doctor,)),
     "lint": (commands.do_lint, "check a kernel's IKET annotations", (options.kernel, options.strict)),
     "compile": (commands.do_compile, "lint and compile; needs no GPU", (options.kernel, options.compiling)),
+    "simulate": (
+        simulating.do_simulate,
+        "run a small shape on the CPU: numbers, deadlocks and races; needs no GPU",
+        (options.simulated, options.strict),
+    ),
     "verify": (
         commands.do_verify,
         "compare every output with an FP32 reference on the GPU",
@@ -32,7 +37,7 @@ COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], int], str, tuple[Callab
     "run": (
         commands.do_run,
         "everything that this machine can do, and a record",
-        (options.kernel, options.compiling, options.gpu, options.timing),
+        (options.kernel, options.compiling, options.gpu, options.timing, options.whether_simulated),
     ),
     "launch": (
         commands.do_launch,

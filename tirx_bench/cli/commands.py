@@ -223,6 +223,7 @@ def jobs_of(arguments: argparse.Namespace) -> list[Job]:
         timeout_s=getattr(arguments, "timeout", 60.0),
         vs=getattr(arguments, "vs", None),
         device=getattr(arguments, "device", 0),
+        simulate=not getattr(arguments, "no_simulate", False),
         checks=VerifyPolicy() if getattr(arguments, "seeds", None) is None else VerifyPolicy(seeds=arguments.seeds),
     )
     return [replace(job, workload=label) for label in labels]

@@ -103,6 +103,21 @@ def verified(sub: argparse.ArgumentParser) -> None:
     problem(sub)
 
 
+def simulated(sub: argparse.ArgumentParser) -> None:
+    kernel(sub)
+    sub.add_argument("--seed", type=int, default=0, help="of the inputs")
+    sub.add_argument("--schedules", type=int, metavar="N", help="seeded schedules behind the fixed ones (default 3)")
+    replayed = "the choices of one schedule, as a report with --json gives them: 0,2,1"
+    sub.add_argument("--replay", metavar="CHOICES", help=replayed)
+    fences = "a proxy fence covers what its own thread did, not what that thread has seen others do"
+    sub.add_argument("--strict-fences", action="store_true", help=fences)
+    sub.add_argument("--explain", action="store_true", help="what was visited, which operations were used, and each schedule's time")
+
+
+def whether_simulated(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("--no-simulate", action="store_true", help="launch without a look in the simulator first")
+
+
 def verdict(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--self-test", action="store_true", help="time the kernel against itself and keep this card's noise floor")
     sub.add_argument("--first-call", action="store_true", help="what the first call costs in a fresh process, stage by stage")

@@ -12,6 +12,7 @@ from tirx_bench.model.kernel import Baseline, Bound, Constraint, Kernel, Params,
 from tirx_bench.model.operation import Operation
 from tirx_bench.model.policy import CACHES, FLUSHES, TIMERS, TimingPolicy
 from tirx_bench.model.record import Deep, Peak, Record
+from tirx_bench.model.simulation import Scheduled, Simulation
 from tirx_bench.model.status import STATUSES, Status
 from tirx_bench.model.timing import POWER_CAP, CardState, Sample, Timing
 from tirx_bench.model.tolerance import BITS, ROUNDOFF, SMALLEST, RoundingBound, Shape, Tile, Tolerance, owner_of
@@ -51,8 +52,10 @@ __all__ = [
     "SMALLEST",
     "STATUSES",
     "Sample",
+    "Scheduled",
     "Severity",
     "Shape",
+    "Simulation",
     "Status",
     "TIMERS",
     "Tile",

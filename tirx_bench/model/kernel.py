@@ -81,6 +81,7 @@ class Kernel:
     `inplace` names inputs that the kernel changes. Without `work` there is no floor and no throughput.
     `magnitude` is like `reference` and gives the sum of |a||b| by output, which a `RoundingBound` with steps needs.
     `tiles(...)` gives by output who writes what: tiles from the outermost, each dividing the one before.
+    `small` are parameters and tunables for the simulator: few blocks that still visit every role, wrap every ring and have tails.
     """
 
     name: str
@@ -100,6 +101,7 @@ class Kernel:
     inplace: tuple[str, ...] = ()
     magnitude: Callable[..., Mapping[str, Any]] | None = None
     tiles: Callable[..., Mapping[str, tuple[Tile, ...]]] | None = None
+    small: Params = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.name or not self.archs or not self.workloads:
@@ -116,6 +118,8 @@ class Kernel:
         if clash := names & set(self.tunables):
             raise UsageError(f"kernel {self.name}: {sorted(clash)} are both workload parameters and tunables")
         known = names | set(self.tunables)
+        if wrong := set(self.small) - known:
+            raise UsageError(f"kernel {self.name}: small gives {sorted(wrong)}, which no workload or tunable has")
         for part, extra in (
             ("build", set()),
             ("outputs", set()),

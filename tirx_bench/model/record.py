@@ -11,6 +11,7 @@ from tirx_bench.model.errors import UsageError
 from tirx_bench.model.finding import Finding, failing
 from tirx_bench.model.kernel import Work, Workload
 from tirx_bench.model.operation import Operation
+from tirx_bench.model.simulation import Simulation
 from tirx_bench.model.status import STATUSES, Status
 from tirx_bench.model.timing import Timing
 from tirx_bench.model.verification import Verification
@@ -71,6 +72,7 @@ class Record:
     operations: tuple[Operation, ...] = ()
     deep: Deep | None = None
     sanitizer: tuple[Finding, ...] = ()
+    simulation: Simulation | None = None
 
     def __post_init__(self) -> None:
         if self.timing and self.kernel not in self.timing.implementations:
@@ -78,11 +80,11 @@ class Record:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        return self.lint + self.artifact.findings + self.sanitizer
+        return self.lint + self.artifact.findings + self.sanitizer + (self.simulation.findings if self.simulation else ())
 
     def failed(self, strict: bool = False) -> bool:
         """An error-level finding (or a warning, when strict), a failed verification, or a kernel that must not be timed."""
-        wrong = bool(self.verification and not self.verification.passed) or bool(self.deep and not self.deep.passed)
+        wrong = any(part is not None and not part.passed for part in (self.verification, self.deep, self.simulation))
         return failing(self.findings, strict) or wrong or "nothing is timed" in self.forbidden(self.kernel)
 
     def forbidden(self, *implementations: str) -> dict[str, Status]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from tirx_bench.compare import noise_floor
 from tirx_bench.compile import build_functions, load_tvm
 from tirx_bench.lint import lint
-from tirx_bench.model import Finding, Record
+from tirx_bench.model import Finding, MissingError, Record
 from tirx_bench.pipeline.child import GpuProcess
 from tirx_bench.pipeline.plan import DEFAULT_OUT, Job, Plan, Progress, need_device, parse_workload, plan, quiet, why_not_here
 from tirx_bench.pipeline.request import SAME_CODE, Action
@@ -55,13 +55,32 @@ def run_job(job: Job, progress: Progress = quiet) -> tuple[Record, Path]:
     planned = plan(job)
     reason = why_not_here(planned.arch, job.device)
     with contextlib.nullcontext() if reason else GpuProcess(job.device) as process:
-        record = compiled(planned, progress)
-        reason = reason or launch_errors(record.artifact)
+        record = _simulated(compiled(planned, progress), planned, progress)
+        reason = reason or launch_errors(record.artifact) or _would_hang(record)
         if process and not reason:
             record = _with_answer(record, planned, "bench", process, progress)
         else:
-            record = replace(record, left_out=(f"numerics and timing: {reason}",))
+            record = replace(record, left_out=(*record.left_out, f"numerics and timing: {reason}"))
     return record, write_record(record, job.out)
+
+
+def _simulated(record: Record, planned: Plan, progress: Progress) -> Record:
+    """With what the simulator finds on a small shape, where it can run the kernel."""
+    from tirx_bench.pipeline.simulating import simulated
+
+    if not planned.job.simulate:
+        return record
+    try:
+        _, found = simulated(replace(planned, job=replace(planned.job, workload=None)), progress=progress)
+    except MissingError as error:
+        return replace(record, left_out=(*record.left_out, f"simulation: {error.message}"))
+    return replace(record, simulation=found)
+
+
+def _would_hang(record: Record) -> str:
+    """Why nothing is launched: a deadlock that the simulator found."""
+    stuck = [f for f in record.simulation.findings if f.rule == "deadlock"] if record.simulation else []
+    return f"the simulator found a deadlock, {stuck[0].message}; --no-simulate launches it all the same" if stuck else ""
 
 
 def bench_job(job: Job, progress: Progress = quiet) -> tuple[Record, Path]:

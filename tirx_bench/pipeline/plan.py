@@ -39,6 +39,7 @@ class Job:
     vs: str | None = None  # the baseline that the verdict is about, and the only one that is timed
     device: int = 0
     checks: VerifyPolicy = VerifyPolicy()
+    simulate: bool = True  # `run`, before anything is launched
 
 
 @dataclass(frozen=True)

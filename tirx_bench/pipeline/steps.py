@@ -75,9 +75,9 @@ def version_of(record: Record, planned: Plan) -> Version:
 def merged(record: Record, planned: Plan, answer: Answer) -> Record:
     card = card_of_device(str(answer.environment.get("gpu")))
     theoretical = _data_sheet(card, record.work) if card and not planned.job.card else record.theoretical
-    left_out = list(answer.left_out)
+    left_out = [*record.left_out, *answer.left_out]
     if answer.verification and not answer.verification.passed and not answer.timing:
-        left_out = left_out or ["timing: nothing is timed that did not pass verification"]
+        left_out = left_out if answer.left_out else [*left_out, "timing: nothing is timed that did not pass verification"]
     return replace(
         record,
         environment={**record.environment, **answer.environment},

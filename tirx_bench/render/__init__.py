@@ -9,10 +9,11 @@ from tirx_bench.hardware import occupancy
 from tirx_bench.model import Artifact, Peak, Record, Resources, Work
 from tirx_bench.render.findings import findings
 from tirx_bench.render.rows import listing, microseconds, row
+from tirx_bench.render.simulated import simulated, simulation_page
 from tirx_bench.render.times import comparison, first_call, timed, verdicts
 from tirx_bench.render.verified import verified
 
-__all__ = ["artifact_page", "comparison", "findings", "first_call", "listing", "page", "verdicts"]
+__all__ = ["artifact_page", "comparison", "findings", "first_call", "listing", "page", "simulation_page", "verdicts"]
 
 # What a kernel author looks for first; the rest of the mix is in the artifact's kernel.sass.
 TELLING = ("HGMMA", "QGMMA", "HMMA", "UTCHMMA", "UTMALDG", "UTMASTG", "LDSM", "STSM", "LDL", "STL")
@@ -21,7 +22,7 @@ ALWAYS = ("HGMMA", "UTMALDG", "STSM", "LDL", "STL")
 
 def page(record: Record) -> str:
     """One page: what the kernel is made of, whether it is right, how fast it is, and what was left out."""
-    parts = [_head(record), *_compiled(record), *verified(record), *timed(record)]
+    parts = [_head(record), *_compiled(record), *simulated(record.simulation), *verified(record), *timed(record)]
     parts.append(row("artifact", record.artifact.folder))
     parts += [row("left out", text) for text in record.left_out]
     return "\n".join(parts)

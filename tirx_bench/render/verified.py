@@ -15,12 +15,12 @@ def verified(record: Record) -> list[str]:
     found = record.verification
     if found is None:
         return []
-    lines = [*map(_check, found.outputs), found.reference, *_controls(found.controls), *_tried(found), *found.skipped]
+    lines = [*map(check, found.outputs), found.reference, *_controls(found.controls), *_tried(found), *found.skipped]
     sanitized = [row("sanitizer", findings(record.sanitizer))] if record.sanitizer else []
     return [row("verify", "\n".join(lines)), *(_deep(record.deep) if record.deep else []), *sanitized]
 
 
-def _check(o: OutputCheck) -> str:
+def check(o: OutputCheck) -> str:
     head = f"{'passed' if o.passed else 'FAILED'}: {o.name} {'x'.join(map(str, o.shape))} {o.dtype}"
     if o.problem:
         head += f" {o.problem}"
@@ -94,5 +94,5 @@ def _shapes(deep: Deep) -> str:
 
 def _verdict(found: Verification) -> str:
     if not found.passed:
-        return "FAILED: " + "; ".join(_check(o).removeprefix("FAILED: ") for o in found.outputs if not o.passed)
+        return "FAILED: " + "; ".join(check(o).removeprefix("FAILED: ") for o in found.outputs if not o.passed)
     return f"passed, at most {max(a.bound_share for a in found.tried):.3g} of the bound"
