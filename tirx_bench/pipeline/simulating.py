@@ -12,6 +12,7 @@ from tirx_bench.compile import build_functions, compile_module, load_tvm
 from tirx_bench.device.fake import FakeDevice
 from tirx_bench.model import Kernel, MissingError, Scheduled, Simulation, Value, Verification, Workload, call
 from tirx_bench.pipeline.plan import Job, Plan, Progress, plan, quiet
+from tirx_bench.tools import scoped_variable
 from tirx_bench.verify import Case, compare, prepare
 
 if TYPE_CHECKING:
@@ -107,7 +108,8 @@ def _translated(kernel: Kernel, params: Any, arch: str) -> Simulator:
     if not arch.startswith("sm_90"):
         raise MissingError(f"the simulator runs code for sm_90a, not {arch}", "--arch sm_90a, if the kernel has it")
     instrument, modules = snapshots()
-    compile_module(build_functions(kernel, params), arch, (instrument,))
+    with scoped_variable("TVM_COMPILE_FORCE_FALLBACK", "1"):  # no device compiler, also where there is a driver
+        compile_module(build_functions(kernel, params), arch, (instrument,))
     try:
         return Simulator(modules)
     except UnsupportedError as error:

@@ -115,7 +115,7 @@ def arrive_on(barrier: MBarrier, warp: Warp, clock: Clock) -> None:
 def load_box(warp: Warp, view: TensorView, coordinates: tuple[int, ...], clock: Clock, address: int,
              targets: list[tuple[Block, MBarrier]]) -> None:  # fmt: skip
     """A box of a tensor into the shared memory of each of `targets`, completing on its barrier."""
-    if not _aligned(warp, view, address):
+    if not _aligned(warp, view, address, coordinates):
         return
     chunks = box_chunks(address, view.inner_bytes, view.rows, view.map.swizzle)
     fits = [(block, barrier) for block, barrier in targets if inside(warp, block, chunks, "the copy")]
@@ -153,7 +153,7 @@ def arrived(block: Block, barrier: MBarrier, chunks: Any, data: Any, size: int) 
 
 def store_box(warp: Warp, view: TensorView, coordinates: tuple[int, ...], clock: Clock, address: int, lane: int) -> None:
     """A box in shared memory into a tensor; what is outside of it is not written."""
-    if not _aligned(warp, view, address):
+    if not _aligned(warp, view, address, coordinates):
         return
     chunks = box_chunks(address, view.inner_bytes, view.rows, view.map.swizzle)
     if not inside(warp, warp.block, chunks, "the store"):
@@ -190,8 +190,13 @@ def inside(warp: Warp, block: Block, chunks: Any, what: str) -> bool:
     return False
 
 
-def _aligned(warp: Warp, view: TensorView, address: int) -> bool:
-    """PTX ISA, "cp.async.bulk.tensor": the shared address is a multiple of 128 bytes."""
+def _aligned(warp: Warp, view: TensorView, address: int, coordinates: tuple[int, ...]) -> bool:
+    """PTX ISA, "cp.async.bulk.tensor": the shared address is a multiple of 128 bytes. And measured on an H200: an innermost
+    coordinate that is not at a multiple of 16 bytes is an illegal instruction, inside of the tensor and outside."""
+    if (start := coordinates[0] * view.kind.itemsize) % CHUNK:
+        message = f"the innermost coordinate {coordinates[0]} is {start} bytes from the start, and no multiple of {CHUNK}"
+        warp.finding("misaligned", f"{message}: the device traps (illegal instruction)")
+        return False
     if address % 128:
         warp.finding("misaligned", "the shared memory of a tensor copy does not start at a multiple of 128 bytes")
         return False

@@ -82,9 +82,9 @@ class Warpgroup(Waitable):
             a = operand_a([first.a_registers[warp] for warp in range(4)], first.kind).astype(np.float32)
         else:
             a = self._operand([wgmma.a_chunks for wgmma in run], first.a_by_k, first.kind)
-        product = a @ self._operand([wgmma.b_chunks for wgmma in run], first.b_by_k, first.kind).T
         if first.negated:
-            product = -product
+            a = -a  # before the sum: a zero that comes out of it is positive
+        product = a @ self._operand([wgmma.b_chunks for wgmma in run], first.b_by_k, first.kind).T
         holders = [first.accumulators[warp] for warp in range(4)]
         half = holders[0].dtype != "float32"
         if first.accumulate:

@@ -443,8 +443,8 @@ class _Translation:
         touched: set[str] = set()
 
         def visit(node: Any) -> None:
-            if type(node).__name__ == "TensorLoad" and node.source in self.roots:
-                touched.add(self.roots[node.source])
+            if operation_of(node) == "address_of" and getattr(node.args[0], "source", None) in self.roots:
+                touched.add(self.roots[node.args[0].source])
             elif type(node).__name__ == "Var" and isinstance(self.parameter.get(node), str):
                 touched.add(self.parameter[node])
 

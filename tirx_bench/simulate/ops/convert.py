@@ -28,7 +28,7 @@ def pack(s: Strand, mask: Mask, mods: Any, d: Slot, a: Any, b: Any) -> None:
 def _halves(wide: Any, kind: Any, mods: Any) -> Any:
     """The bits of floats rounded to 16 bits."""
     if mods["relu"]:
-        wide = np.where(wide < 0, np.float32(0), wide)  # NaN stays
+        wide = np.where(wide <= 0, np.float32(0), wide)  # -0 becomes 0, NaN stays
     if mods["rnd"] == "rz":
         rounded = _toward_zero(wide, kind)
     else:

@@ -81,8 +81,8 @@ def wait(s: Strand, mask: Mask, addr: Any, parity: Any) -> bool:
 
 
 @op("ptx.mbarrier_try_wait_parity", "ptx.mbarrier_test_wait_parity", section="9.7.15.16.16", polls=True)
-def try_wait(s: Strand, mask: Mask, wait_complete: Slot, addr: Any, phase_parity: Any) -> None:
-    wait_complete.write(int(_test(s, mask, addr, phase_parity)), mask)
+def try_wait(s: Strand, mask: Mask, wait_complete: Slot, addr: Any, phase: Any) -> None:
+    wait_complete.write(int(_test(s, mask, addr, phase)), mask)
     s.waits = None
 
 
