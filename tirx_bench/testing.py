@@ -24,4 +24,3 @@ def assert_clean(kernel: Kernel | str | Path, workload: str | None = None, sched
     name, found = simulate_job(job, Asked(seeds=schedules))
     if not found.passed:
         raise AssertionError("\n" + simulation_page(name, found))
-

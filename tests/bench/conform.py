@@ -1,8 +1,8 @@
 """The conformance suite on this machine's GPU: the outputs that the simulator must give, as data.
 
-    python tests/bench/conform.py OUT.json [NAME...]     on a GPU: each case in a process of its own, with a time limit
-    python tests/bench/conform.py --check                no GPU: the simulator against the stored outputs, case by case
-    python tests/bench/conform.py --write                the same, and keeps which instructions conform
+python tests/bench/conform.py OUT.json [NAME...]     on a GPU: each case in a process of its own, with a time limit
+python tests/bench/conform.py --check                no GPU: the simulator against the stored outputs, case by case
+python tests/bench/conform.py --write                the same, and keeps which instructions conform
 """
 
 from __future__ import annotations
@@ -77,7 +77,9 @@ def check(write: bool) -> int:
         arrays, outcome, operations = simulated(case)
         if name in stored["failed"]:
             counts["trap"] += 1
-            wrong += [] if any(f.severity == "error" for f in outcome.findings) else [f"{name} traps on the GPU, and nothing is found"]
+            wrong += (
+                [] if any(f.severity == "error" for f in outcome.findings) else [f"{name} traps on the GPU, and nothing is found"]
+            )
         elif name not in stored["cases"]:
             counts["not run on the GPU yet"] += 1
         elif all(packed(arrays[output]) == bits for output, bits in stored["cases"][name].items()):
@@ -89,7 +91,10 @@ def check(write: bool) -> int:
         else:
             wrong.append(f"{name}: other bits than the GPU's")
             differs |= set(operations)
-    kept = json.dumps({"measured": "docs/measurements/h200-conformance.json", "conformant": sorted(conforms - differs)}, indent=1) + "\n"
+    kept = (
+        json.dumps({"measured": "docs/measurements/h200-conformance.json", "conformant": sorted(conforms - differs)}, indent=1)
+        + "\n"
+    )
     if write:
         CONFORMANT.write_text(kept)
     elif CONFORMANT.read_text() != kept:

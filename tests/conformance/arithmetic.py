@@ -1,3 +1,4 @@
+# ruff: noqa: F821 (in TVM's script, an annotation declares a register)
 """Registers: conversions with their special values, integers at their limits, floats, loops and branches of lanes."""
 
 import numpy as np

@@ -170,5 +170,3 @@ def multicast():
         T.cuda.cluster_sync()
 
     return kernel
-
-

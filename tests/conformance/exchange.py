@@ -1,3 +1,4 @@
+# ruff: noqa: F821 (in TVM's script, an annotation declares a register)
 """Between lanes: shfl, vote, redux, elect, match of masks; and atomics."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# ruff: noqa: F821 (in TVM's script, an annotation declares a register)
 """mbarriers, named barriers and clusters: what the threads see after them."""
 
 import numpy as np
@@ -128,7 +129,9 @@ def cluster():
         word[lane] = inp[block * 32 + lane]
         T.ptx["barrier.cluster.arrive.aligned"]()
         T.ptx["barrier.cluster.wait.aligned"]()
-        T.ptx["mapa.shared::cluster.u32"](address, T.cuda.cvta_generic_to_shared(T.address_of(word[lane ^ 3])), T.uint32(1) - T.cast(block, "uint32"))
+        T.ptx["mapa.shared::cluster.u32"](
+            address, T.cuda.cvta_generic_to_shared(T.address_of(word[lane ^ 3])), T.uint32(1) - T.cast(block, "uint32")
+        )
         T.ptx["ld.shared::cluster.u32"](found, address)
         out[block * 32 + lane] = found
         T.cuda.cluster_sync()
@@ -155,7 +158,9 @@ def remote():
             T.ptx["mbarrier.init.shared.b64"](gate.ptr_to([0]), T.uint32(32))
             T.ptx["fence.mbarrier_init.release.cluster"]()
         T.cuda.cluster_sync()
-        T.ptx["mapa.shared::cluster.u32"](address, T.cuda.cvta_generic_to_shared(gate.ptr_to([0])), T.uint32(1) - T.cast(block, "uint32"))
+        T.ptx["mapa.shared::cluster.u32"](
+            address, T.cuda.cvta_generic_to_shared(gate.ptr_to([0])), T.uint32(1) - T.cast(block, "uint32")
+        )
         T.ptx["mbarrier.arrive.shared::cluster.b64"](address)
         T.cuda.mbarrier_wait(gate.ptr_to([0]), 0)
         out[block * 32 + lane] = inp[block * 32 + lane] + T.uint32(7)

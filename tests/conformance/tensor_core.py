@@ -36,7 +36,7 @@ def _wgmma(name, n=64, kind="bf16", a=(1, 64, 3), b=(1, 64, 3), major=(0, 0), si
 
         out_kind = "f16" if half else "f32"
         text = f"wgmma.mma_async.sync.aligned.m64n{n}k{DEPTH[kind]}.{out_kind}.{kind}.{kind}"
-        transposed = (([major[1]] if from_registers else list(major)) if kind in ("bf16", "f16") else [])
+        transposed = ([major[1]] if from_registers else list(major)) if kind in ("bf16", "f16") else []
 
         @T.prim_func
         def kernel(inp: T.Buffer((12288,), "uint32"), start: T.Buffer((total,), result), out: T.Buffer((total,), result)):

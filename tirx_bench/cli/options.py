@@ -111,7 +111,9 @@ def simulated(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--replay", metavar="CHOICES", help=replayed)
     fences = "a proxy fence covers what its own thread did, not what that thread has seen others do"
     sub.add_argument("--strict-fences", action="store_true", help=fences)
-    sub.add_argument("--explain", action="store_true", help="what was visited, which operations were used, and each schedule's time")
+    sub.add_argument(
+        "--explain", action="store_true", help="what was visited, which operations were used, and each schedule's time"
+    )
 
 
 def whether_simulated(sub: argparse.ArgumentParser) -> None:

@@ -26,8 +26,8 @@ class Simulation:
     """Every schedule's run on one shape, against the reference and tolerance that `verify` uses.
 
     `verification` is of the first run with wrong numbers, else of the first. `operations` counts the intrinsics of the code by
-    variant, and `conformant` are those that gave the bits of the GPU. `unvisited` are statements that no run reached, and `unwrapped` mbarriers that completed fewer than three phases,
-    so that a wrong parity may not have shown.
+    variant, and `conformant` are those that gave the bits of the GPU. `unvisited` are statements that no run reached, and
+    `unwrapped` mbarriers that completed fewer than three phases, so that a wrong parity may not have shown.
     """
 
     workload: Workload
@@ -46,7 +46,9 @@ class Simulation:
         shown: dict[tuple[object, ...], tuple[Finding, list[str]]] = {}
         for run in self.runs:
             for f in run.findings:
-                shown.setdefault((f.rule, f.place, f.witness[-1:] if f.rule != "deadlock" else f.message), (f, []))[1].append(run.schedule)
+                sides = tuple(line for line in f.witness if line.startswith("the other side"))
+                told_by = f.message if f.rule == "deadlock" else sides
+                shown.setdefault((f.rule, f.place, told_by), (f, []))[1].append(run.schedule)
         return tuple(_with_schedules(f, names, len(self.runs)) for f, names in shown.values())
 
     @property

@@ -18,6 +18,7 @@ from tirx_bench.verify import Case, compare, prepare
 if TYPE_CHECKING:
     from tirx_bench.simulate import Schedule, Simulator
 
+DEVICE = FakeDevice()  # arrays of numpy
 SEEDS = 3
 SHRINKING = 12  # more runs, at most, to find fewer choices that show the same
 
@@ -37,38 +38,99 @@ def simulate_job(job: Job, asked: Asked = Asked(), progress: Progress = quiet) -
 
 
 def simulated(planned: Plan, asked: Asked = Asked(), progress: Progress = quiet) -> tuple[str, Simulation]:
+    """As `simulate_job`, of a plan."""
     workload, tunables = small_shape(planned)
     kernel = planned.kernel
     params = kernel.params(workload, tunables)
     progress("building")
     load_tvm()
-    from tirx_bench.simulate import FIXED, Schedule, conformant, seeded
+    from tirx_bench.simulate import conformant
 
-    simulator = _translated(kernel, params, planned.arch)
-    device = FakeDevice()
-    case = prepare(kernel, params, device, planned.job.policy.seed)
-    schedules: Sequence[Schedule] = [*FIXED, *(seeded(number) for number in range(1, asked.seeds + 1))]
-    if asked.choices is not None:
-        schedules = [Schedule("the given choices", choices=asked.choices)]
-    runs, verification, visited, phases = [], None, [set() for _ in simulator.launches], {}
+    trial = _Trial(
+        _translated(kernel, params, planned.arch), prepare(kernel, params, DEVICE, planned.job.policy.seed), asked.strict
+    )
+    schedules = _schedules(asked)
+    runs = []
     for number, schedule in enumerate(schedules, 1):
         progress(f"{schedule.name} ({number} of {len(schedules)})")
-        run, found, outcome = _run(simulator, schedule, case, device, asked.strict)
-        runs.append(_shrunk(run, simulator, case, device, asked.strict) if run.choices and not asked.choices else run)
-        if verification is None or (verification.passed and not found.passed):
-            verification = found
-        for seen, more in zip(visited, outcome.visited, strict=True):
-            seen |= more
-        phases = {name: max(count, phases.get(name, 0)) for name, count in outcome.phases.items()} | {
-            name: count for name, count in phases.items() if name not in outcome.phases
-        }
-    sites = [(program.sites, seen) for (_, program), seen in zip(simulator.launches, visited, strict=True)]
+        run = trial.run(schedule)
+        runs.append(trial.shrunk(run) if run.choices and not asked.choices else run)
+    operations = trial.simulator.operations
     return kernel.name, Simulation(
-        workload, tunables, tuple(runs), verification, Counter(simulator.operations),
-        tuple(sorted(conformant() & set(simulator.operations))), sum(len(s) for s, _ in sites),
-        tuple(dict.fromkeys(str(site) for all_sites, seen in sites for n, site in enumerate(all_sites) if n not in seen)),
-        tuple(name for name, count in phases.items() if count < 3),
+        workload, tunables, tuple(runs), trial.verification, Counter(operations),
+        tuple(sorted(conformant() & set(operations))), *trial.coverage(),
     )  # fmt: skip
+
+
+def _schedules(asked: Asked) -> Sequence[Schedule]:
+    from tirx_bench.simulate import FIXED, Schedule, seeded
+
+    if asked.choices is not None:
+        return [Schedule("the given choices", choices=asked.choices)]
+    return [*FIXED, *(seeded(number) for number in range(1, asked.seeds + 1))]
+
+
+class _Trial:
+    """Runs of one kernel on one case, and what they add up to."""
+
+    def __init__(self, simulator: Simulator, case: Case, strict: bool):
+        self.simulator, self.case, self.strict = simulator, case, strict
+        self.verification: Verification | None = None  # of the first run with wrong numbers, else of the first
+        self.visited: list[set[int]] = [set() for _ in simulator.launches]
+        self.phases: dict[str, int] = {}
+
+    def run(self, schedule: Schedule) -> Scheduled:
+        from tirx_bench.simulate import UnsupportedError
+
+        self.case.poison(self.case.outputs, DEVICE)
+        DEVICE.poison(self.case.workspace.values())
+        self.case.reset()
+        start = time.perf_counter()
+        try:
+            outcome = self.simulator.run(self.case.buffers, schedule, strict=self.strict)
+        except UnsupportedError as error:
+            raise _not_modelled(error) from error
+        seconds = time.perf_counter() - start
+        found = compare(self.case, self.case.outputs, DEVICE)
+        if self.verification is None or (self.verification.passed and not found.passed):
+            self.verification = found
+        for seen, more in zip(self.visited, outcome.visited, strict=True):
+            seen |= more
+        for name, count in outcome.phases.items():
+            self.phases[name] = max(count, self.phases.get(name, 0))
+        return Scheduled(schedule.name, outcome.findings, found.passed, seconds, outcome.choices)
+
+    def shrunk(self, run: Scheduled) -> Scheduled:
+        """The shortest beginning of its choices, with the first one everywhere behind it, that shows the same."""
+        from tirx_bench.simulate import Schedule
+
+        if run.passed and not run.findings:
+            return replace(run, choices=())
+        rules, low, high, best = {f.rule for f in run.findings}, 0, len(run.choices), run
+        for _ in range(SHRINKING):
+            if low >= high:
+                break
+            middle = (low + high) // 2
+            tried = self.run(Schedule(run.schedule, choices=run.choices[:middle]))
+            if tried.passed == run.passed and rules <= {f.rule for f in tried.findings}:
+                best, high = replace(tried, choices=run.choices[:middle]), middle
+            else:
+                low = middle + 1
+        return best
+
+    def coverage(self) -> tuple[int, tuple[str, ...], tuple[str, ...]]:
+        """How many places the code has, those that no run reached, and the mbarriers with fewer than three phases."""
+        sites = [(program.sites, seen) for (_, program), seen in zip(self.simulator.launches, self.visited, strict=True)]
+        missed = [str(site) for places, seen in sites for number, site in enumerate(places) if number not in seen]
+        return (
+            sum(len(places) for places, _ in sites),
+            tuple(dict.fromkeys(missed)),
+            tuple(name for name, count in self.phases.items() if count < 3),
+        )
+
+
+def _not_modelled(error: Exception) -> MissingError:
+    return MissingError(f"the simulator does not model {error}", "verify on a GPU")
 
 
 def small_shape(planned: Plan) -> tuple[Workload, dict[str, Value]]:
@@ -113,41 +175,4 @@ def _translated(kernel: Kernel, params: Any, arch: str) -> Simulator:
     try:
         return Simulator(modules)
     except UnsupportedError as error:
-        raise MissingError(f"the simulator does not model {error}", "verify on a GPU") from error
-
-
-def _run(
-    simulator: Simulator, schedule: Schedule, case: Case, device: FakeDevice, strict: bool
-) -> tuple[Scheduled, Verification, Any]:
-    from tirx_bench.simulate import UnsupportedError
-
-    case.poison(case.outputs, device)
-    device.poison(case.workspace.values())
-    case.reset()
-    start = time.perf_counter()
-    try:
-        outcome = simulator.run(case.buffers, schedule, strict=strict)
-    except UnsupportedError as error:
-        raise MissingError(f"the simulator does not model {error}", "verify on a GPU") from error
-    seconds = time.perf_counter() - start
-    found = compare(case, case.outputs, device)
-    return Scheduled(schedule.name, outcome.findings, found.passed, seconds, outcome.choices), found, outcome
-
-
-def _shrunk(run: Scheduled, simulator: Simulator, case: Case, device: FakeDevice, strict: bool) -> Scheduled:
-    """The shortest beginning of its choices, with the first choice everywhere behind it, that shows the same."""
-    from tirx_bench.simulate import Schedule
-
-    if run.passed and not run.findings:
-        return replace(run, choices=())
-    rules, low, high, best = {f.rule for f in run.findings}, 0, len(run.choices), run
-    for _ in range(SHRINKING):
-        if low >= high:
-            break
-        middle = (low + high) // 2
-        tried, _, _ = _run(simulator, Schedule(run.schedule, choices=run.choices[:middle]), case, device, strict)
-        if tried.passed == run.passed and rules <= {f.rule for f in tried.findings}:
-            best, high = replace(tried, choices=run.choices[:middle]), middle
-        else:
-            low = middle + 1
-    return best
+        raise _not_modelled(error) from error

@@ -27,7 +27,12 @@ def simulation_page(kernel: str, found: Simulation, explain: bool = False) -> st
     rows.append(row("findings", findings(found.findings) or "none"))
     rows.append(row("visited", _visited(found, explain)))
     if explain:
-        rows.append(row("schedules", "\n".join(f"{run.schedule}: {_outcome(run.passed, run.findings)}, {run.seconds:.2f} s" for run in found.runs)))
+        rows.append(
+            row(
+                "schedules",
+                "\n".join(f"{run.schedule}: {_outcome(run.passed, run.findings)}, {run.seconds:.2f} s" for run in found.runs),
+            )
+        )
         rows.append(row("operations", "\n".join(f"{count} {name}" for name, count in sorted(found.operations.items()))))
     if replays := [run for run in found.runs if run.choices]:
         choices = ",".join(map(str, replays[0].choices))
@@ -38,7 +43,8 @@ def simulation_page(kernel: str, found: Simulation, explain: bool = False) -> st
 def _head(found: Simulation) -> str:
     verdict = "passed" if found.passed else "FAILED"
     seconds = sum(run.seconds for run in found.runs)
-    return f"{verdict}: {found.workload.label}, {len(found.runs)} schedules in {seconds:.1f} s; {_conformance(found.operations, found.conformant)}"
+    shape, schedules = found.workload.label, f"{len(found.runs)} schedules in {seconds:.1f} s"
+    return f"{verdict}: {shape}, {schedules}; {_conformance(found.operations, found.conformant)}"
 
 
 def _conformance(operations: Mapping[str, int], conformant: tuple[str, ...]) -> str:

@@ -32,7 +32,9 @@ class MBarrier(Waitable):
 
     def __init__(self, domain: Domain, name: str, count: int, warp: Warp, mask: Mask):
         self.name, self.count, self.pending, self.bytes, self.phase = name, count, count, 0, 0
-        self.agent = domain.agent()  # of the copies that complete on it; phase p is epoch p + 1
+        self.agent = domain.agent(
+            f"a wait on {name} for that copy's phase"
+        )  # of the copies that complete on it; phase p is epoch p + 1
         self.clock, self.gathered = domain.clock(), domain.clock()
         self.at, self.warp = warp.at, warp
         self.made_by, self.made_at, self.made_lane = warp.order.agent, warp.order.now, mask.first

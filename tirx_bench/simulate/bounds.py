@@ -59,7 +59,7 @@ def _combined(kind: str, a: Range, b: Range, whole: Range) -> Range:
     if kind in ("Mod", "FloorMod") and b[0] > 0:
         low = 0 if kind == "FloorMod" or a[0] >= 0 else max(a[0], 1 - b[1])
         return low, max(0, min(a[1], b[1] - 1) if a[0] >= 0 else b[1] - 1)
-    if kind == "Mul" or (kind == "LShift" and 0 <= b[0] and b[1] < 64):
+    if kind == "Mul" or (kind == "LShift" and b[0] >= 0 and b[1] < 64):
         factors = b if kind == "Mul" else (1 << b[0], 1 << b[1])
         products = [x * y for x in a for y in factors]
         return min(products), max(products)

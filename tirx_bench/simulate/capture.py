@@ -6,8 +6,9 @@ tensor maps and the order of the arguments can still be read.
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -130,10 +131,8 @@ class _Host:
         if kind == "DeclBuffer":
             self.origin[node.buffer] = self._root(node.data)
         elif kind == "Bind" and type(node.value).__name__ == "Call" and "stack_alloca" not in operation(node.value):
-            try:
+            with contextlib.suppress(KeyError, IndexError):  # no address: a size, or a handle of the host's own
                 self.origin[node.var] = self._root(node.value)
-            except (KeyError, IndexError):
-                pass  # no address: a size or a handle of the host's own
         elif kind == "Call" and operation(node).endswith("tensormap_encode_tiled"):
             self._tile_map(node)
         elif kind == "Call" and "call_packed" in operation(node):
@@ -149,7 +148,7 @@ class _Host:
                       int(said["interleave"]), int(said["swizzle"]), int(said["oob_fill"]))  # fmt: skip
 
     def _encoded_map(self, node: Any) -> None:
-        """A call written by hand: (map, dtype, rank, address, dims, strides, box, element strides, interleave, swizzle, l2, fill)."""
+        """A call written by hand: (map, dtype, rank, address, dims, strides, box, steps, interleave, swizzle, L2, fill)."""
         given = list(node.args)[1:]
         rank = int(given[2])
         numbers = [int(x) for x in given[4:]]
@@ -176,9 +175,7 @@ class _Host:
         if wrong := next((label for label, v in zip(labels, values, strict=True) if type(v).__name__ != "IntImm"), None):
             raise UnsupportedError(f"a launch whose {wrong} is not a constant")
         shape = {label: int(value) for label, value in zip(labels, values, strict=True)}
-        grid, cluster, block = (
-            tuple(shape.get(f"{prefix}.{axis}", 1) for axis in "xyz") for prefix in ("blockIdx", "clusterCtaIdx", "threadIdx")
-        )
+        grid, cluster, block = (_triple(shape, prefix) for prefix in ("blockIdx", "clusterCtaIdx", "threadIdx"))
         if block[1:] != (1, 1):
             raise UnsupportedError(f"a block of {block} threads: more than one dimension")
         self.calls.append(
@@ -192,11 +189,16 @@ class _Host:
         if node in self.maps:
             return self.maps[node]
         if type(node).__name__ in ("IntImm", "FloatImm"):
-            return node.value  # type: ignore[no-any-return]
+            value: int | float = node.value
+            return value
         tensor, offset = self._root(node)
         if offset:
             raise UnsupportedError(f"an argument that is not the beginning of {tensor}")
         return tensor
+
+
+def _triple(shape: dict[str, int], prefix: str) -> tuple[int, int, int]:
+    return shape.get(f"{prefix}.x", 1), shape.get(f"{prefix}.y", 1), shape.get(f"{prefix}.z", 1)
 
 
 def operation(call: Any) -> str:
@@ -214,10 +216,10 @@ def inner(statement: Any) -> tuple[Any, ...]:
 
 
 @cache
-def _fields(kind: type) -> tuple[str, ...]:
+def _fields(kind: Hashable) -> tuple[str, ...]:
     """The fields of a node of this type that may hold others."""
     names: list[str] = []
-    info = kind.__tvm_ffi_type_info__  # type: ignore[attr-defined]
+    info: Any = getattr(kind, "__tvm_ffi_type_info__")  # noqa: B009
     while info is not None:
         names += [field.name for field in info.fields if field.name not in NO_NODES]
         info = info.parent_type_info
@@ -235,8 +237,9 @@ def walk(node: Any, visit: Callable[[Any], None]) -> None:
     def go(node: Any) -> None:
         if isinstance(node, nodes):
             visit(node)
-            if type(node).__name__ not in LEAVES:
-                for name in _fields(type(node)):
+            kind: Any = type(node)
+            if kind.__name__ not in LEAVES:
+                for name in _fields(kind):
                     go(getattr(node, name, None))
         elif isinstance(node, lists):
             for item in node:

@@ -17,6 +17,7 @@ from tirx_bench.simulate.values import FULL, WARP, Mask
 Clock = Any  # (2, agents) int32
 COLLECTIVE = WARP  # the "lane" of what all lanes of a warp do together
 ORDERED, FENCED = 0, 1
+BARRIER = "a barrier or an mbarrier between them"
 
 
 class TooManyAgentsError(Exception):
@@ -28,12 +29,15 @@ class Domain:
 
     def __init__(self, capacity: int):
         self.capacity, self.count = capacity, 0
+        self.edges: list[str] = []  # by agent, what orders something after what it did
         self.lane_agents = np.full((capacity, WARP + 1), -1, np.int32)  # by a warp's agent and lane
 
-    def agent(self) -> int:
+    def agent(self, edge: str) -> int:
+        """A new agent; `edge` says what orders something after what it does."""
         if self.count == self.capacity:
             raise TooManyAgentsError
         self.count += 1
+        self.edges.append(edge)
         return self.count - 1
 
     def clock(self) -> Clock:
@@ -41,7 +45,7 @@ class Domain:
 
     def lane_agent(self, agent: int, lane: int) -> int:
         if self.lane_agents[agent, lane] < 0:
-            self.lane_agents[agent, lane] = self.agent()
+            self.lane_agents[agent, lane] = self.agent(BARRIER)
         return int(self.lane_agents[agent, lane])
 
     def unordered(self, row: Any, agents: Any, epochs: Any, lanes: Any, own_agent: int, own_lanes: Any) -> Any:
@@ -62,7 +66,7 @@ class Order:
     warp synchronises."""
 
     def __init__(self, domain: Domain):
-        self.domain, self.agent = domain, domain.agent()
+        self.domain, self.agent = domain, domain.agent(BARRIER)
         self.base = domain.clock()
         self.own: dict[int, Clock] = {}
         self.now, self.fenced = 1, 0  # this epoch, and the last one of which all was fenced

@@ -97,7 +97,7 @@ class BulkGroups(Waitable):
 
 def groups_of(warp: Warp, lane: int) -> BulkGroups:
     if lane not in warp.bulk:
-        warp.bulk[lane] = BulkGroups(warp.domain.agent())
+        warp.bulk[lane] = BulkGroups(warp.domain.agent("a cp.async.bulk.wait_group of the thread that issued it"))
     return warp.bulk[lane]
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from linecache import getline
 from pathlib import Path
 
-from tirx_bench.model import Finding, Place
+from tirx_bench.model import Finding, Place, Severity
 
 
 @dataclass(frozen=True)
@@ -66,4 +66,9 @@ class Found:
         )  # fmt: skip
 
 
-SEVERITIES = {"stored-twice": "note", "unmatched-arrive": "warning", "swizzle-phase": "warning", "unconsumed-load": "warning"}
+SEVERITIES: dict[str, Severity] = {
+    "stored-twice": "note",
+    "unmatched-arrive": "warning",
+    "swizzle-phase": "warning",
+    "unconsumed-load": "warning",
+}

@@ -98,7 +98,10 @@ class Warp:
         self.bulk: dict[int, BulkGroups] = {}  # by lane
         self.registers = self.machine.call.registers
         self.joined: dict[int, tuple[Meeting, int]] = {}  # strand: what it waits at, and for which generation
-        self.index = {**{f"blockIdx.{axis}": p for axis, p in zip("xyz", block.position, strict=True)}, "threadIdx.x": self.thread}
+        self.index = {
+            **{f"blockIdx.{axis}": p for axis, p in zip("xyz", block.position, strict=True)},
+            "threadIdx.x": self.thread,
+        }
 
     def __str__(self) -> str:
         where = ",".join(map(str, self.block.position)).removesuffix(",0").removesuffix(",0")
@@ -132,7 +135,9 @@ class Warp:
         memory = block.memory
         if active.min() < 0 or active.max() + size > memory.size or (active % size).any():
             wrong = "misaligned" if (active % size).any() else f"outside of the {memory.size} bytes of shared memory"
-            self.finding("out-of-bounds" if "outside" in wrong else "misaligned", f"{what}: {size} bytes at {int(active.max())}, {wrong}")
+            self.finding(
+                "out-of-bounds" if "outside" in wrong else "misaligned", f"{what}: {size} bytes at {int(active.max())}, {wrong}"
+            )
             return None
         if block is not self.block:
             block.touched_by[self.order.agent] = (self.order.now, self.at, self)
@@ -195,7 +200,8 @@ class Warp:
             else:
                 before = {"RAW": "reads what nothing orders after its write", "WAW": "overwrites what nothing orders before it",
                           "WAR": "overwrites what may still be read"}[conflict.kind]  # fmt: skip
-                self.finding("race", f"{conflict.kind}: {what} {before} ({where})", other=conflict.other)
+                missing = "nothing can order blocks of one launch" if conflict.agent < 0 else self.domain.edges[conflict.agent]
+                self.finding("race", f"{conflict.kind}: {what} {before} ({where}); missing: {missing}", other=conflict.other)
 
     # ------------------------------------------------------------------------------------------- atomics
 
@@ -288,7 +294,9 @@ class Cluster:
             warp.index |= {f"clusterCtaIdx.{axis}": i for axis, i in zip("xyz", inside, strict=True)}
             self.warps.append(warp)
         for number in range(-(-block.threads // (4 * WARP))):
-            self.warpgroups[block.rank, number] = Warpgroup(block, self.domain.agent())
+            self.warpgroups[block.rank, number] = Warpgroup(
+                block, self.domain.agent("a wgmma.wait_group of all four warps, and a barrier")
+            )
 
     def launch(self, kind: str, complete: Callable[[], None]) -> None:
         """Asynchronous work was issued."""
@@ -456,7 +464,9 @@ class Machine:
             for barrier in block.mbarriers.values():
                 self.phases[barrier.name] = max(barrier.phase, self.phases.get(barrier.name, 0))
                 if barrier.copy_at is not None and barrier.observed < barrier.phase:
-                    message = f"{barrier.name} completed {barrier.phase - barrier.observed} phases of copies that nobody waited for"
+                    message = (
+                        f"{barrier.name} completed {barrier.phase - barrier.observed} phases of copies that nobody waited for"
+                    )
                     self.found.add("unconsumed-load", message, "", barrier.copy_at, barrier.at)
 
     def _deadlock(self, strands: list[Strand]) -> None:

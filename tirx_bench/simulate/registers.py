@@ -93,7 +93,7 @@ class Accumulators(Registers):
         self._settle(index, "written")
         self.plain[index] = np.where(mask.bits, value, self.plain[index])
         if (first := self.owner[index]) in self.tiles:
-            self.tiles[first][1] = True  # type: ignore[index]
+            self.tiles[first][1] = True
 
     def _settle(self, index: int, how: str) -> None:
         self.touched = True

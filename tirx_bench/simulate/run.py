@@ -43,7 +43,8 @@ class Simulator:
         """Launch everything once on the arrays, by the names of the kernel's parameters; outputs are written in place."""
         found: list[Finding] = []
         choices: list[int] = []
-        visited, phases = [], {}
+        visited: list[frozenset[int]] = []
+        phases: dict[str, int] = {}
         for call, program in self.launches:
             machine = self._launched(call, program, arrays, schedule, races, strict)
             found += machine.found.findings()

@@ -36,6 +36,7 @@ class Conflict:
     kind: str  # RAW, WAR, WAW, fence, unwritten, or flying: it has not landed
     index: int
     other: int
+    agent: int = NOBODY  # that did it; nobody if it is of a cluster that has ended
 
 
 class Shadow:
@@ -63,7 +64,7 @@ class Shadow:
             found.append(self._conflict("unwritten", missing, index))
         late = self._late(writers, epochs, foreign, index, access)
         if late.any():
-            found.append(self._conflict("RAW", late, index))
+            found.append(self._conflict("RAW", late, index, writers))
         elif (flying := self.flying[index] > 0).any():
             found.append(self._conflict("flying", flying, index))
         if access.asynchronous and (plain := self._unfenced(writers, epochs, late, index, access)).any():
@@ -77,9 +78,9 @@ class Shadow:
         writers, epochs, foreign = self._writers(index)
         late = self._late(writers, epochs, foreign, index, access)
         if late.any():
-            found.append(self._conflict("WAW", late, index))
+            found.append(self._conflict("WAW", late, index, writers))
         if self.read_before is not None and (before := self.read_before[index]).any():
-            found.append(self._conflict("WAR", before > 0, index, self.read_before - 1))
+            found.append(self._conflict("WAR", before > 0, index, None, self.read_before - 1))
         if access.asynchronous and (plain := self._unfenced(writers, epochs, late, index, access)).any():
             found.append(self._conflict("fence", plain, index))
         for agent, (read_epoch, read_at, read_lane) in self.readers.items():
@@ -90,7 +91,7 @@ class Shadow:
                     access.clock[ORDERED], np.where(late, agent, NOBODY), epochs, read_lane[index], access.agent, access.lanes
                 )
                 if late.any():
-                    found.append(self._conflict("WAR", late, index, read_at))
+                    found.append(self._conflict("WAR", late, index, np.full_like(epochs, agent), read_at))
         self.wrote(index, access)
         return found
 
@@ -118,9 +119,7 @@ class Shadow:
     def _late(self, writers: Any, epochs: Any, foreign: Any, index: Any, access: Access) -> Any:
         late = (writers >= 0) & (epochs > access.clock[ORDERED][writers])
         if late.any():
-            late = self.domain.unordered(
-                access.clock[ORDERED], writers, epochs, self.lane[index], access.agent, access.lanes
-            )
+            late = self.domain.unordered(access.clock[ORDERED], writers, epochs, self.lane[index], access.agent, access.lanes)
         late = late if foreign is None else late | foreign
         return late & ~self.atomic[index] if access.atomic else late
 
@@ -146,7 +145,8 @@ class Shadow:
                 lane[index] = np.where(several, COLLECTIVE, lane[index])
         epoch[index], at[index] = access.epoch, access.at
 
-    def _conflict(self, kind: str, where: Any, index: Any, places: Any = None) -> Conflict:
+    def _conflict(self, kind: str, where: Any, index: Any, agents: Any = None, places: Any = None) -> Conflict:
         first = np.unravel_index(int(np.argmax(where)), np.shape(where))
         numbers = np.arange(int(np.prod(self.shape))).reshape(self.shape)[index]
-        return Conflict(kind, int(numbers[first]), int((self.at if places is None else places)[index][first]))
+        at = (self.at if places is None else places)[index][first]
+        return Conflict(kind, int(numbers[first]), int(at), NOBODY if agents is None else int(agents[first]))

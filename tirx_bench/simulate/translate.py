@@ -432,7 +432,7 @@ class _Translation:
             if found.yields:
                 self.emit("if R.schedule.by_chance: yield")
             return
-        self.block(f"while not {call}:", lambda: (self.emit("yield"), self.emit(f"W.at = {site}")) and None)
+        self.block(f"while not {call}:", lambda: self.emit(f"yield; W.at = {site}"))
         if found.yields:
             self.emit("if R.schedule.by_chance: yield")
 

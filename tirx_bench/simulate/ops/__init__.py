@@ -99,7 +99,7 @@ def operands(call: Any) -> dict[str, Any]:
         names = found.operands if found else ()
         if len(names) < len(given):
             raise UnsupportedError(f"{len(given)} operands of {described(call)}")
-        return dict(zip(names, given, strict=False)) | {name: None for name in names[len(given) :]}
+        return dict(zip(names, given, strict=False)) | dict.fromkeys(names[len(given) :])
     from tvm.backend.cuda.ptx.table import operand_layout
 
     flags = call.args[-1].value.split(",")

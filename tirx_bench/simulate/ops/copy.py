@@ -79,7 +79,9 @@ def load_bytes(s: Strand, mask: Mask, dst_mem: Any, src_mem: Any, size: Any, mba
         warp.finding("misaligned", f"a bulk copy of {count} bytes: addresses and size are to be multiples of {CHUNK}")
         return
     if start < 0 or start + count > len(tensor.raw):
-        warp.finding("out-of-bounds", f"a bulk copy of {count} bytes from byte {start} of {tensor.name}, which has {len(tensor.raw)}")
+        warp.finding(
+            "out-of-bounds", f"a bulk copy of {count} bytes from byte {start} of {tensor.name}, which has {len(tensor.raw)}"
+        )
         return
     chunks = (targets[0][1] + np.arange(0, count, CHUNK)) // CHUNK
     clock = warp.order.release(mask)
@@ -108,7 +110,9 @@ def store_bytes(s: Strand, mask: Mask, dst_mem: Any, src_mem: Any, size: Any, by
         warp.finding("misaligned", f"a bulk store of {count} bytes: addresses and size are to be multiples of {CHUNK}")
         return
     if start < 0 or start + count > len(tensor.raw):
-        warp.finding("out-of-bounds", f"a bulk store of {count} bytes to byte {start} of {tensor.name}, which has {len(tensor.raw)}")
+        warp.finding(
+            "out-of-bounds", f"a bulk store of {count} bytes to byte {start} of {tensor.name}, which has {len(tensor.raw)}"
+        )
         return
     block, groups = warp.block, groups_of(warp, mask.first)
     chunks = (address + np.arange(0, count, CHUNK)) // CHUNK

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 import re
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -56,9 +58,14 @@ def rank_of(s: Strand, mask: Mask, d: Slot, a: Any) -> None:
     d.write(rank - 1 if rank else s.warp.block.rank, mask)
 
 
+COMBINE: dict[str, Callable[[Any, Any], Any]] = {
+    "add": operator.add, "min": min, "max": max, "and": operator.and_, "or": operator.or_, "xor": operator.xor,
+    "exch": lambda old, value: value,
+}  # fmt: skip
+
+
 def _combined(name: str, old: Any, value: Any, dtype: str) -> Any:
-    found = {"add": lambda: old + value, "min": lambda: min(old, value), "max": lambda: max(old, value),
-             "and": lambda: old & value, "or": lambda: old | value, "xor": lambda: old ^ value, "exch": lambda: value}[name]()  # fmt: skip
+    found = COMBINE[name](old, value)
     return wrapped(found, BITS[dtype], not dtype.startswith("u")) if dtype in BITS else found
 
 

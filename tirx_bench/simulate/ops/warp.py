@@ -19,10 +19,15 @@ def _members(s: Strand, mask: Mask, membermask: Any, what: str) -> None:
         s.warp.finding("membermask", f"{what} names the lanes {wanted:#010x} and is run by {present:#010x}")
 
 
+def _only(mask: Mask) -> Any:
+    """1 in the first active lane."""
+    return np.equal(LANES, mask.first).astype(np.int64)
+
+
 @op("cuda.elect_sync", section="9.7.15.15", value=True)
 def elect(s: Strand, mask: Mask) -> Any:
     _members(s, mask, 0xFFFFFFFF, "elect.sync")
-    return (LANES == mask.first).astype(np.int64)
+    return _only(mask)
 
 
 @op("ptx.elect_sync", section="9.7.15.15")
@@ -31,7 +36,7 @@ def elect_into(s: Strand, mask: Mask, d: Slot | None, p: Slot | None, membermask
     if d is not None:
         d.write(mask.first, mask)
     if p is not None:
-        p.write((LANES == mask.first).astype(np.int64), mask)
+        p.write(_only(mask), mask)
 
 
 def _source(mode: str, b: Any, width: int) -> Any:
@@ -99,14 +104,15 @@ def ballot(s: Strand, mask: Mask, d: Slot, a: Any, membermask: Any) -> None:
     d.write(int((holds * (1 << LANES.astype(np.int64))).sum()), mask)
 
 
+REDUCTIONS: dict[str, Any] = {
+    "add": sum, "min": min, "max": max, "and": np.bitwise_and.reduce, "or": np.bitwise_or.reduce, "xor": np.bitwise_xor.reduce,
+}  # fmt: skip
+
+
 @op("ptx.redux_sync", "ptx.redux_sync_bitwise", section="9.7.15.12")
 def redux(s: Strand, mask: Mask, mods: Any, d: Slot, a: Any, membermask: Any) -> None:
     _members(s, mask, membermask, "redux.sync")
     given = [int(v) for v in spread(a)[mask.bits]]
-    combine = {
-        "add": sum, "min": min, "max": max, "and": lambda v: int(np.bitwise_and.reduce(v)),
-        "or": lambda v: int(np.bitwise_or.reduce(v)), "xor": lambda v: int(np.bitwise_xor.reduce(v)),
-    }[mods["op"]]  # fmt: skip
-    found = int(combine(given)) & 0xFFFFFFFF
+    found = int(REDUCTIONS[mods["op"]](given)) & 0xFFFFFFFF
     signed = mods["type"] == "s32" and found >= 1 << 31
     d.write(found - (1 << 32) if signed else found, mask)
