@@ -50,6 +50,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "compare": (),
     "lint": ("apache-tvm",),
     "compile": COMPILE,
+    "simulate": ("apache-tvm",),
     "run": COMPILE,
     "verify": GPU,
     "bench": (*GPU, "cuda-bindings"),

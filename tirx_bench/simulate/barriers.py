@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -76,7 +77,7 @@ class MBarrier(Waitable):
 
     def waiting(self, strand: Strand) -> str:
         sites = strand.warp.machine.program.sites
-        came = "; ".join(f"{who} {n} at {sites[at]}" for (who, at), n in self.arrivals.most_common(3))
+        came = "; ".join(f"{who}, {n} at {sites[at]}" for (who, at), n in self.arrivals.most_common(3))
         ever = "; ".join(f"{who} at {sites[at]}" for (who, at), _ in self.came.most_common(3))
         missing = f"{self.pending} of {self.count} arrivals" if self.pending > 0 else "no arrival"
         return (
@@ -139,9 +140,7 @@ class Meeting(Waitable):
         return f"{self.name}: {self.arrived} of {self.expected} threads have come: {who}"
 
 
-def mbarrier_name(source: str, number: int) -> Any:
-    """What the author calls it: `full` of `full.init(1)`."""
-    import re
-
-    match = re.search(r"(\w+)\.init\(", source)
-    return f"{match[1] if match else 'mbarrier'}[{number}]"
+def mbarrier_name(source: str) -> str:
+    """What the author calls it in the line that initialises it: `full` of `full.init(1)`, or of `init(full.ptr_to([0]), 1)`."""
+    match = re.search(r"(\w+)\.(?:init|ptr_to)\(", source)
+    return match[1] if match else "mbarrier"

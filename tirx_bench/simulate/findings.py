@@ -22,7 +22,10 @@ class Site:
     def place(self) -> Place | None:
         """The line in the author's file: the outermost one that is not a library's."""
         own = next((line for line in self.lines if "site-packages" not in line[0]), self.lines[0] if self.lines else None)
-        return Place(*own) if own else None
+        if own is None:
+            return None
+        path, here = Path(own[0]), Path.cwd()
+        return Place(str(path.relative_to(here)) if path.is_relative_to(here) else own[0], own[1])
 
     @property
     def source(self) -> str:

@@ -258,8 +258,7 @@ class Warp:
         return barrier
 
     def make_mbarrier(self, address: int, count: int, mask: Mask) -> None:
-        source = self.machine.program.sites[self.at].source
-        base = mbarrier_name(source, 0)[:-3]
+        base = mbarrier_name(self.machine.program.sites[self.at].source)
         number = sum(b.name.startswith(f"{base}[") for b in self.block.mbarriers.values())
         self.block.mbarriers[address] = MBarrier(self.domain, f"{base}[{number}]", count, self, mask)
 
