@@ -3,7 +3,8 @@
     python docs/generate.py            # write
     python docs/generate.py --check    # exit 1 if a document is not what its data gives
 
-A block is fenced text after a comment `<!-- show FILE -->` (a record's page), or a table after `<!-- startup FILE -->`,
+A block is fenced text after a comment `<!-- show FILE -->` (a record's page) or
+`<!-- simulation FILE -->`, or a table after `<!-- startup FILE -->`,
 `<!-- crosscheck FILE -->`, `<!-- right FILE -->`, `<!-- wrong FILE -->` or `<!-- statuses -->`.
 """
 
@@ -14,14 +15,23 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from tirx_bench.model import STATUSES
-from tirx_bench.render import page
+from tirx_bench.model import STATUSES, Simulation
+from tirx_bench.render import page, simulation_page
+from tirx_bench.serial import from_plain
 from tirx_bench.store import read_record
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = ("README.md", "docs/guide.md", "docs/measurement.md", "docs/verification.md", "docs/wrong_kernels.md")
+DOCUMENTS = (
+    "README.md",
+    "docs/guide.md",
+    "docs/measurement.md",
+    "docs/verification.md",
+    "docs/wrong_kernels.md",
+    "docs/simulation.md",
+)
 BLOCK = re.compile(
-    r"(<!-- (show|startup|crosscheck|statuses|right|wrong)(?: (\S+))? -->\n)(?:```text\n.*?```|\|.*?(?=\n\n|\Z))", re.DOTALL
+    r"(<!-- (show|simulation|startup|crosscheck|statuses|right|wrong)(?: (\S+))? -->\n)(?:```text\n.*?```|\|.*?(?=\n\n|\Z))",
+    re.DOTALL,
 )
 
 
@@ -31,7 +41,17 @@ def render(kind: str, name: str) -> str:
     path = ROOT / name
     if kind == "show":
         return f"```text\n{page(read_record(path))}\n```"
+    if kind == "simulation":
+        return simulation(json.loads(path.read_text()))
     return {"startup": startup, "crosscheck": crosscheck, "right": right, "wrong": wrong}[kind](json.loads(path.read_text()))
+
+
+def simulation(data: dict) -> str:
+    """What `simulate` printed."""
+    values = {name: value for name, value in data["simulation"].items() if name not in ("kernel", "passed", "findings")}
+    found = from_plain(Simulation, values)
+    command = data["command"].removesuffix(" --json")
+    return f"```text\n$ {command}\n{simulation_page(data['simulation']['kernel'], found)}\n```"
 
 
 def table(head: list[str], rows: Iterable[Iterable[str]]) -> str:

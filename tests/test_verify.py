@@ -296,6 +296,19 @@ def test_a_reference_that_gives_other_outputs_than_declared_is_refused(reference
         case_of(kernel(reference=reference))
 
 
+@pytest.mark.parametrize(
+    "changes, said",
+    [
+        ({"outputs": lambda m, k: {"x": ((m, k), "float32")}, "reference": lambda x: {"x": x}}, r"\['x'\] are inputs and outputs"),
+        ({"tiles": lambda: {"z": (Tile("block", (2, 2)),)}}, "tiles are given of 'z', which is no output"),
+        ({"tiles": lambda: {"y": (Tile("block", (2,)),)}}, "the tile 'block' has 1 dimensions, y has 2"),
+    ],
+)  # fmt: skip
+def test_a_description_that_contradicts_itself_is_refused(changes, said):
+    with pytest.raises(UsageError, match=said):
+        case_of(kernel(**changes))
+
+
 def test_a_magnitude_that_gives_other_outputs_than_declared_is_refused():
     with pytest.raises(UsageError, match=r"gemm: magnitude gives \['d'\] and outputs \['c'\]"):
         case_of(gemm(magnitude=lambda a, b: {"d": abs(a) @ abs(b).T}))

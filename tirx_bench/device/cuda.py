@@ -23,7 +23,7 @@ NOLOAD = 4  # RTLD_NOLOAD of dlfcn.h: only if the process has it already
 
 
 class TorchRng:
-    """Random arrays drawn on the card in FP32 and rounded to the dtype."""
+    """Random arrays drawn on the card in FP32, or FP64 for that dtype, and rounded to the dtype."""
 
     def __init__(self, seed: int):
         import torch
@@ -35,7 +35,9 @@ class TorchRng:
         import torch
 
         self.drawn.append("normal(0, 1)")
-        return torch.randn(shape, device="cuda", generator=self.generator).to(getattr(torch, dtype))
+        kind = getattr(torch, dtype)
+        wide = kind if kind == torch.float64 else torch.float32
+        return torch.randn(shape, device="cuda", dtype=wide, generator=self.generator).to(kind)
 
     def uniform(self, shape: Shape, dtype: str, low: float = 0.0, high: float = 1.0) -> Any:
         import torch

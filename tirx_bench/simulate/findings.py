@@ -10,6 +10,8 @@ from pathlib import Path
 
 from tirx_bench.model import Finding, Place, Severity
 
+LONGEST_STATEMENT = 5  # lines of one that are shown
+
 
 @dataclass(frozen=True)
 class Site:
@@ -29,7 +31,15 @@ class Site:
 
     @property
     def source(self) -> str:
-        return getline(self.place.file, self.place.line).strip() if self.place else ""
+        """The statement that begins on the author's line."""
+        if self.place is None:
+            return ""
+        text = getline(self.place.file, self.place.line).strip()
+        for number in range(self.place.line + 1, self.place.line + LONGEST_STATEMENT):
+            if text.count("(") <= text.count(")"):
+                break
+            text += " " + getline(self.place.file, number).strip()
+        return text
 
     def __str__(self) -> str:
         if self.place is None:

@@ -58,6 +58,7 @@ def prepare(kernel: Kernel, params: Params, device: Device, seed: int, kind: str
     """
     memory, declared = _Memory(device), call(kernel.outputs, params)
     given, fill = _drawn(kernel, params, device, seed, kind)
+    _refuse_contradictions(kernel, params, given, declared)
     how = f"{device.exact_reference()}; FP64 where @ sums over {LONG_SUM} terms"
     inputs = memory.copies(given)
     expected = referred(kernel, params, widened(inputs, device), exact(device), device)
@@ -71,6 +72,19 @@ def prepare(kernel: Kernel, params: Params, device: Device, seed: int, kind: str
     if sums and set(sums) != set(declared):
         raise UsageError(f"{kernel.name}: magnitude gives {sorted(sums)} and outputs {sorted(declared)}")
     return Case(kernel, params, seed, kind, fill, inputs, outputs, workspace, working, expected, sums, how, memory.frames)
+
+
+def _refuse_contradictions(kernel: Kernel, params: Params, given: Buffers, declared: Mapping[str, tuple[Shape, str]]) -> None:
+    """Raise `UsageError` where the parts of a kernel's description do not fit together."""
+    if both := sorted(set(given) & set(declared) - set(kernel.inplace)):
+        raise UsageError(f"{kernel.name}: {both} are inputs and outputs", "inplace=(...) names inputs that the kernel changes")
+    for name, levels in kernel.tiles_for(params).items():
+        if name not in declared:
+            raise UsageError(f"{kernel.name}: tiles are given of {name!r}, which is no output")
+        for tile in levels:
+            given_rank, rank = len(tile.shape), len(declared[name][0])
+            if given_rank != rank:
+                raise UsageError(f"{kernel.name}: the tile {tile.owner!r} has {given_rank} dimensions, {name} has {rank}")
 
 
 class _Memory:
