@@ -86,6 +86,21 @@ def test_explain_says_what_was_visited_and_used(simulate):
     assert "1 cuda.cta_sync" in text and "seed 3: right numbers, 0 findings" in text
 
 
+def test_elements_that_are_never_stored_are_told(simulate):
+    code, found, _ = simulate("simulate", str(WRONG / "boundary_grid_rounds_down.py"), "--schedules", "0", "--json")
+    assert code == 1 and found["findings"][0]["message"] == "232 of 1000 elements of out are never stored, the first at [768]"
+    right = str(WRONG / "epilogue_residual_lost.py")
+    code, found, _ = simulate("simulate", right, "--param", "faulty=false", "--schedules", "0", "--json")
+    assert code == 0 and found["findings"] == [], "an argument that is changed in place may be"
+
+
+def test_strict_fences_cover_what_a_thread_did_itself(simulate):
+    """The ring's initialisation is fenced by every thread, but it was one thread that did it."""
+    ring = (str(WRONG / "sync_producer_phase.py"), "--param", "faulty=false", "--schedules", "0", "--json")
+    assert simulate("simulate", *ring)[0] == 0
+    assert simulate("simulate", "gemm", "--strict-fences", "--schedules", "0")[0] == 0, "its writers fence before the barrier"
+
+
 # --------------------------------------------------------------------------------------------------- run
 
 

@@ -45,6 +45,7 @@ def reference(inp):
 KERNEL = Kernel(
     name="numeric_shared_not_cleared",
     workloads=(Workload("1024", {"rows": 1024}),),  # two blocks fit on an SM: four waves
+    small={"rows": 2},
     build=build,
     inputs=lambda rows, rng: {"inp": rng.uniform((rows, 1024), "int32", 0, BINS)},
     outputs=lambda rows: {"out": ((rows, BINS), "int32")},

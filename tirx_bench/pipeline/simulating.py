@@ -10,13 +10,25 @@ from typing import TYPE_CHECKING, Any
 
 from tirx_bench.compile import build_functions, compile_module, load_tvm
 from tirx_bench.device.fake import FakeDevice
-from tirx_bench.model import Kernel, MissingError, Scheduled, Simulation, Value, Verification, Workload, call
+from tirx_bench.model import (
+    Finding,
+    Kernel,
+    MissingError,
+    Scheduled,
+    Severity,
+    Shape,
+    Simulation,
+    Value,
+    Verification,
+    Workload,
+    call,
+)
 from tirx_bench.pipeline.plan import Job, Plan, Progress, plan, quiet
 from tirx_bench.tools import scoped_variable
 from tirx_bench.verify import Case, compare, prepare
 
 if TYPE_CHECKING:
-    from tirx_bench.simulate import Schedule, Simulator
+    from tirx_bench.simulate import Outcome, Schedule, Simulator
 
 DEVICE = FakeDevice()  # arrays of numpy
 SEEDS = 3
@@ -98,7 +110,20 @@ class _Trial:
             seen |= more
         for name, count in outcome.phases.items():
             self.phases[name] = max(count, self.phases.get(name, 0))
-        return Scheduled(schedule.name, outcome.findings, found.passed, seconds, outcome.choices)
+        findings = (*outcome.findings, *self._uncovered(outcome))
+        return Scheduled(schedule.name, findings, found.passed, seconds, outcome.choices)
+
+    def _uncovered(self, outcome: Outcome) -> list[Finding]:
+        """Elements of outputs that were never stored, or more than once; nothing of a run that did not end."""
+        found: list[Finding] = []
+        if any(f.rule == "deadlock" for f in outcome.findings):
+            return found
+        for name, counts in outcome.stored.items():
+            if name in self.case.outputs and name not in self.case.working:
+                shape = self.case.outputs[name].shape
+                found += _where("never-stored", "error", f"of {name} are never stored", counts == 0, shape)
+                found += _where("stored-twice", "note", f"of {name} are stored more than once", counts > 1, shape)
+        return found
 
     def shrunk(self, run: Scheduled) -> Scheduled:
         """The shortest beginning of its choices, with the first one everywhere behind it, that shows the same."""
@@ -127,6 +152,15 @@ class _Trial:
             tuple(dict.fromkeys(missed)),
             tuple(name for name, count in self.phases.items() if count < 3),
         )
+
+
+def _where(rule: str, severity: Severity, said: str, wrong: Any, shape: Shape) -> list[Finding]:
+    import numpy
+
+    if not wrong.any():
+        return []
+    first = [int(i) for i in numpy.unravel_index(int(wrong.argmax()), shape)]
+    return [Finding(rule, severity, f"{int(wrong.sum())} of {wrong.size} elements {said}, the first at {first}")]
 
 
 def _not_modelled(error: Exception) -> MissingError:

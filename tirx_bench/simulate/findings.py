@@ -80,7 +80,6 @@ class Found:
 
 
 SEVERITIES: dict[str, Severity] = {
-    "stored-twice": "note",
     "unmatched-arrive": "warning",
     "swizzle-phase": "warning",
     "unconsumed-load": "warning",

@@ -18,12 +18,13 @@ LARGEST_CAPACITY = 1 << 16
 
 @dataclass(frozen=True)
 class Outcome:
-    """`visited` are the places reached in each launch, `phases` what its mbarriers completed."""
+    """`visited` are the places reached in each launch, `phases` what the mbarriers completed."""
 
     findings: tuple[Finding, ...]
     choices: tuple[int, ...]
     visited: tuple[frozenset[int], ...]
     phases: Mapping[str, int]
+    stored: Mapping[str, Any]  # how often each element of a tensor was stored, of the tensors that were
 
 
 class Simulator:
@@ -45,13 +46,17 @@ class Simulator:
         choices: list[int] = []
         visited: list[frozenset[int]] = []
         phases: dict[str, int] = {}
+        stored: dict[str, Any] = {}
         for call, program in self.launches:
             machine = self._launched(call, program, arrays, schedule, races, strict)
             found += machine.found.findings()
             choices += machine.chance.made
             visited.append(frozenset(machine.visited))
             phases |= machine.phases
-        return Outcome(tuple(found), tuple(choices), tuple(visited), phases)
+            for name, tensor in machine.tensors.items():
+                if tensor.stored.any():
+                    stored[name] = tensor.stored + stored.get(name, 0)
+        return Outcome(tuple(found), tuple(choices), tuple(visited), phases, stored)
 
     @staticmethod
     def _launched(
