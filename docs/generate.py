@@ -29,6 +29,7 @@ DOCUMENTS = (
     "docs/wrong_kernels.md",
     "docs/simulation.md",
 )
+SIMULATED = ROOT / "docs" / "measurements" / "simulated-wrong-kernels.json"
 BLOCK = re.compile(
     r"(<!-- (show|simulation|startup|crosscheck|statuses|right|wrong)(?: (\S+))? -->\n)(?:```text\n.*?```|\|.*?(?=\n\n|\Z))",
     re.DOTALL,
@@ -72,14 +73,25 @@ def right(data: dict) -> str:
 
 def wrong(data: dict) -> str:
     """Which detector saw which fault, the one that was named before the run first."""
-    head = [f"{data['environment']['gpu']}, {data['date']}: fault", "named before", "seen by"]
-    rows = []
+    head = [f"{data['environment']['gpu']}, {data['date']}: fault", "named before", "seen by", "in the simulator"]
+    rows, simulated = [], {k["name"]: k["faulty"] for k in json.loads(SIMULATED.read_text())["kernels"]}
     for k in sorted(data["kernels"], key=lambda k: (k["class"], k["name"])):
         tried = [name for name in k["faulty"] if not name.startswith("error")]
         nobody = "not tried" if k["faulty"] else "nobody" if k["observable"] else "unobservable"
         seen = ", ".join(sorted(tried, key=lambda name: name not in k["named"])) or nobody
-        rows.append([f"`{k['name']}`: {k['fault']}", ", ".join(k["named"]), seen])
+        rows.append([f"`{k['name']}`: {k['fault']}", ", ".join(k["named"]), seen, in_simulator(simulated.get(k["name"]))])
     return table(head, rows)
+
+
+def in_simulator(found: dict | None) -> str:
+    """Its errors by rule, those of every schedule in bold; else whether the numbers were wrong."""
+    if found is None:
+        return "no kernel"
+    if "error" in found:
+        return found["error"]
+    rules = [f"**{rule}**" if f["every_schedule"] else rule for rule, f in found["rules"].items() if f["severity"] == "error"]
+    wrong = int(found["wrong_numbers"].split("/")[0])
+    return ", ".join(rules) or ("numbers" if wrong else "nothing")
 
 
 OTHERS = {  # ours: theirs

@@ -12,6 +12,7 @@ from typing import Any
 
 from tirx_bench.model import FailedError, Kernel, MissingError, Params, Shape, UsageError, WorkbenchError, call
 from tirx_bench.tools import scoped_variable
+from tirx_bench.tools.ir import operation, walk
 
 
 @dataclass(frozen=True)
@@ -138,30 +139,16 @@ def lower(functions: Mapping[str, Any], arch: str) -> Lowered:
     return Lowered(executable.mod.imports[0].inspect_source("cuda"), launches)
 
 
-def _calls(node: Any) -> Iterator[Any]:
+def _calls(body: Any) -> list[Any]:
     """Every `call_ffi_kernel` under a statement."""
-    import tvm
-    import tvm_ffi
-    from tvm import tirx
+    found: list[Any] = []
 
-    if isinstance(node, tvm_ffi.Array | list | tuple):
-        for item in node:
-            yield from _calls(item)
-    elif isinstance(node, tirx.Stmt | tvm.ir.Expr):
-        if type(node).__name__ == "Call" and getattr(node.op, "name", "").endswith("call_ffi_kernel"):
-            yield node
-        elif type(node).__name__ not in ("Var", "IntImm", "StringImm", "FloatImm"):
-            for child in _children(node):
-                yield from _calls(child)
+    def visit(node: Any) -> None:
+        if type(node).__name__ == "Call" and operation(node).endswith("call_ffi_kernel"):
+            found.append(node)
 
-
-def _children(node: Any) -> Iterator[Any]:
-    info = node.__tvm_ffi_type_info__
-    while info is not None:
-        for f in info.fields:
-            if f.name not in ("span", "ty", "annotations"):
-                yield getattr(node, f.name, None)
-        info = info.parent_type_info
+    walk(body, visit)
+    return found
 
 
 def _launch(call_node: Any) -> Launch:

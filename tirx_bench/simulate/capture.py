@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
-LEAVES = {"Var", "IntImm", "StringImm", "FloatImm"}
-NO_NODES = {"span", "ty", "annotations", "op", "attrs", "dtype", "buffer", "source", "kind", "loop_var"}
+from tirx_bench.tools.ir import operation, walk
+
 REGISTER_FILE = 65536
 Lines = tuple[tuple[str, int], ...]
 
@@ -201,10 +200,6 @@ def _triple(shape: dict[str, int], prefix: str) -> tuple[int, int, int]:
     return shape.get(f"{prefix}.x", 1), shape.get(f"{prefix}.y", 1), shape.get(f"{prefix}.z", 1)
 
 
-def operation(call: Any) -> str:
-    return str(getattr(call.op, "name", call.op)).removeprefix("tirx.")
-
-
 def inner(statement: Any) -> tuple[Any, ...]:
     """The statements that a statement holds."""
     kind = type(statement).__name__
@@ -213,39 +208,6 @@ def inner(statement: Any) -> tuple[Any, ...]:
     if kind == "IfThenElse":
         return (statement.then_case,) if statement.else_case is None else (statement.then_case, statement.else_case)
     return (statement.body,) if kind in ("AttrStmt", "For", "While") else ()
-
-
-@cache
-def _fields(kind: Hashable) -> tuple[str, ...]:
-    """The fields of a node of this type that may hold others."""
-    names: list[str] = []
-    info: Any = getattr(kind, "__tvm_ffi_type_info__")  # noqa: B009
-    while info is not None:
-        names += [field.name for field in info.fields if field.name not in NO_NODES]
-        info = info.parent_type_info
-    return tuple(names)
-
-
-def walk(node: Any, visit: Callable[[Any], None]) -> None:
-    """Call `visit` on every statement and expression under a node, itself first."""
-    import tvm
-    import tvm_ffi
-    from tvm import tirx
-
-    nodes, lists = (tirx.Stmt, tvm.ir.Expr), (tvm_ffi.Array, list, tuple)
-
-    def go(node: Any) -> None:
-        if isinstance(node, nodes):
-            visit(node)
-            kind: Any = type(node)
-            if kind.__name__ not in LEAVES:
-                for name in _fields(kind):
-                    go(getattr(node, name, None))
-        elif isinstance(node, lists):
-            for item in node:
-                go(item)
-
-    go(node)
 
 
 def lines_of(span: Any) -> Lines:

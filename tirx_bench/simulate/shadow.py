@@ -76,6 +76,8 @@ class Shadow:
         """Check a write and remember it."""
         found = []
         writers, epochs, foreign = self._writers(index)
+        if access.atomic and foreign is None and (missing := writers < 0).any():
+            found.append(self._conflict("unwritten", missing, index))  # an atomic reads too
         late = self._late(writers, epochs, foreign, index, access)
         if late.any():
             found.append(self._conflict("WAW", late, index, writers))

@@ -14,7 +14,7 @@ from typing import Any
 from tirx_bench.simulate import values
 from tirx_bench.simulate.accesses import load, store
 from tirx_bench.simulate.bounds import Bounds, of_type
-from tirx_bench.simulate.capture import KernelCall, TensorMap, UnsupportedError, lines_of, operation, walk
+from tirx_bench.simulate.capture import KernelCall, TensorMap, UnsupportedError, lines_of
 from tirx_bench.simulate.findings import Site
 from tirx_bench.simulate.machine import SPIN, Program
 from tirx_bench.simulate.memory import moved
@@ -33,6 +33,7 @@ from tirx_bench.simulate.ops import (
 )
 from tirx_bench.simulate.registers import Accumulators, Registers
 from tirx_bench.simulate.values import BITS, FLOATS, byte_size, numpy_kind
+from tirx_bench.tools.ir import operation, walk
 
 BINARY = {
     "Add": "+", "Sub": "-", "Mul": "*", "BitwiseAnd": "&", "BitwiseOr": "|", "BitwiseXor": "^", "LShift": "<<", "RShift": ">>",

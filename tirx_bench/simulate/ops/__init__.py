@@ -14,7 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tirx_bench.simulate.capture import UnsupportedError, inner, operation, walk
+from tirx_bench.simulate.capture import UnsupportedError, inner
+from tirx_bench.tools.ir import operation, walk
 
 IGNORED = {"cache_policy"}  # a hint
 

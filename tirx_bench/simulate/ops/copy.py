@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tirx_bench.simulate.capture import UnsupportedError
 from tirx_bench.simulate.copies import (
     BulkCopy,
     arrive_on,
@@ -19,7 +20,7 @@ from tirx_bench.simulate.copies import (
 )
 from tirx_bench.simulate.layouts import CHUNK
 from tirx_bench.simulate.machine import Block, Strand
-from tirx_bench.simulate.memory import OFFSET
+from tirx_bench.simulate.memory import OFFSET, Tensor
 from tirx_bench.simulate.ops import op
 from tirx_bench.simulate.shadow import Access
 from tirx_bench.simulate.values import Mask, uniform
@@ -69,19 +70,24 @@ def store_tensor(s: Strand, mask: Mask, mods: Any, tmap: Any, coords: Any, src_m
         store_box(s.warp, s.warp.machine.view(tmap), at, clock, _whole(src_mem, mask), lane)
 
 
+def _fits(s: Strand, address: int, start: int, count: int, tensor: Tensor, what: str) -> bool:
+    """Whether a run of bytes may be copied: aligned at both ends, and inside of the tensor."""
+    if address % CHUNK or start % CHUNK or count % CHUNK:
+        s.warp.finding("misaligned", f"{what} of {count} bytes: addresses and size are to be multiples of {CHUNK}")
+        return False
+    if start < 0 or start + count > len(tensor.raw):
+        s.warp.finding("out-of-bounds", f"{what} of {count} bytes at byte {start} of {tensor.name}, which has {len(tensor.raw)}")
+        return False
+    return True
+
+
 @op("ptx.cp_async_bulk_g2s_cluster", "ptx.cp_async_bulk_g2s_cta", section="9.7.10.28.4.1", yields=True)
 def load_bytes(s: Strand, mask: Mask, dst_mem: Any, src_mem: Any, size: Any, mbar: Any, cta_mask: Any = ()) -> None:
-    warp, count = s.warp, _whole(size, mask)
+    warp, count, tensor = s.warp, _whole(size, mask), src_mem.tensor
     _once(s, mask, "a bulk copy")
     targets = _targets(s, mask, _whole(dst_mem, mask), cta_mask)
-    start, tensor = _whole(src_mem.offset, mask), src_mem.tensor
-    if targets[0][1] % CHUNK or start % CHUNK or count % CHUNK:
-        warp.finding("misaligned", f"a bulk copy of {count} bytes: addresses and size are to be multiples of {CHUNK}")
-        return
-    if start < 0 or start + count > len(tensor.raw):
-        warp.finding(
-            "out-of-bounds", f"a bulk copy of {count} bytes from byte {start} of {tensor.name}, which has {len(tensor.raw)}"
-        )
+    start = _whole(src_mem.offset, mask)
+    if not _fits(s, targets[0][1], start, count, tensor, "a bulk copy"):
         return
     chunks = (targets[0][1] + np.arange(0, count, CHUNK)) // CHUNK
     clock = warp.order.release(mask)
@@ -92,6 +98,10 @@ def load_bytes(s: Strand, mask: Mask, dst_mem: Any, src_mem: Any, size: Any, mba
         if inside(warp, block, chunks, "the copy"):
             into_shared(warp, block, barrier, chunks, clock, "the copy")
             fits.append((block, barrier))
+            if tensor.shadow is not None:
+                read = Access(barrier.agent, barrier.phase + 1, 0, warp.at, clock, True)
+                elements = np.arange(start // tensor.size, (start + count) // tensor.size)
+                warp.judge(tensor.shadow.read(elements, read), "the copy", tensor)
 
     def land() -> None:
         data = tensor.raw[start : start + count].copy().view(np.complex128)
@@ -103,16 +113,12 @@ def load_bytes(s: Strand, mask: Mask, dst_mem: Any, src_mem: Any, size: Any, mba
 
 @op("ptx.cp_async_bulk_s2g", section="9.7.10.28.4.1")
 def store_bytes(s: Strand, mask: Mask, dst_mem: Any, src_mem: Any, size: Any, byte_mask: Any = ()) -> None:
-    warp, count, address = s.warp, _whole(size, mask), _whole(src_mem, mask)
+    warp, count, address, tensor = s.warp, _whole(size, mask), _whole(src_mem, mask), dst_mem.tensor
     _once(s, mask, "a bulk store")
-    start, tensor = _whole(dst_mem.offset, mask), dst_mem.tensor
-    if address % CHUNK or start % CHUNK or count % CHUNK:
-        warp.finding("misaligned", f"a bulk store of {count} bytes: addresses and size are to be multiples of {CHUNK}")
-        return
-    if start < 0 or start + count > len(tensor.raw):
-        warp.finding(
-            "out-of-bounds", f"a bulk store of {count} bytes to byte {start} of {tensor.name}, which has {len(tensor.raw)}"
-        )
+    if byte_mask:
+        raise UnsupportedError("a bulk store with a byte mask")
+    start = _whole(dst_mem.offset, mask)
+    if not _fits(s, address, start, count, tensor, "a bulk store"):
         return
     block, groups = warp.block, groups_of(warp, mask.first)
     chunks = (address + np.arange(0, count, CHUNK)) // CHUNK
