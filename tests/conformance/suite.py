@@ -67,7 +67,7 @@ def words(count: int, seed: int = 0) -> Any:
 
 
 def all_cases() -> dict[str, Case]:
-    for module in ("arithmetic", "exchange", "matrices", "copies", "tensor_core", "synchronisation"):
+    for module in ("arithmetic", "exchange", "matrices", "copies", "element_copies", "tensor_core", "synchronisation"):
         importlib.import_module(f"conformance.{module}")
     return CASES
 

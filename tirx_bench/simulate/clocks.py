@@ -98,11 +98,14 @@ class Order:
             own = self._own(lane)
             np.maximum(own, clock, out=own)
 
-    def reach(self, mask: Mask, agent: int, epoch: int) -> None:
-        """The lanes have waited for an asynchronous agent's epoch. What it did it did in the asynchronous proxy."""
+    def reach(self, mask: Mask, agent: int, epoch: int, generic: bool = False) -> None:
+        """The lanes have waited for an asynchronous agent's epoch. What it did it did in the asynchronous proxy, unless
+        `generic`."""
         clocks = [self.base, *self.own.values()] if mask is FULL else [self._own(lane) for lane in mask.lanes]
         for clock in clocks:
-            np.maximum(clock[:, agent], epoch, out=clock[:, agent])
+            clock[ORDERED, agent] = max(clock[ORDERED, agent], epoch)
+            if not generic:
+                clock[FENCED, agent] = max(clock[FENCED, agent], epoch)
 
     def release(self, mask: Mask) -> Clock:
         """What whoever sees the lanes act now has seen. What they do afterwards is of the next epoch."""

@@ -12,6 +12,7 @@ from tirx_bench.simulate.barriers import NAMED_BARRIERS, MBarrier, Meeting, Wait
 from tirx_bench.simulate.capture import KernelCall, TensorMap
 from tirx_bench.simulate.clocks import COLLECTIVE, Domain, Order
 from tirx_bench.simulate.copies import BulkGroups, TensorView
+from tirx_bench.simulate.element_copies import ThreadCopies
 from tirx_bench.simulate.findings import Found, Site
 from tirx_bench.simulate.memory import OFFSET, RANK_SHIFT, Pointer, SharedMemory, Tensor
 from tirx_bench.simulate.registers import Accumulators
@@ -96,6 +97,7 @@ class Warp:
         self.fences: dict[int, Any] = {}  # by lane, the clock of its last fence
         self.wgmma = WarpWgmma()
         self.bulk: dict[int, BulkGroups] = {}  # by lane
+        self.copies: dict[int, ThreadCopies] = {}  # by lane: cp.async
         self.registers = self.machine.call.registers
         self.joined: dict[int, tuple[Meeting, int]] = {}  # strand: what it waits at, and for which generation
         self.index = {
