@@ -179,3 +179,28 @@ def unknown():
         return kernel
 
     return Case("unknown", build, {"inp": VALUES}, OUT)
+
+
+def element_copies(waits, synced):
+    """Every thread copies its word by cp.async, and reads its neighbour's."""
+
+    def build():
+        from tvm.script import tirx as T
+
+        @T.prim_func
+        def kernel(inp: T.Buffer((64,), "float32"), out: T.Buffer((64,), "float32")):
+            T.device_entry()
+            warp = T.warp_id([2])
+            lane = T.lane_id([32])
+            word = T.alloc_buffer((64,), "float32", scope="shared")
+            T.ptx["cp.async.ca.shared.global"](T.address_of(word[warp * 32 + lane]), T.address_of(inp[warp * 32 + lane]), 4)
+            T.ptx["cp.async.commit_group"]()
+            if waits:
+                T.ptx["cp.async.wait_group"](0)
+            if synced:
+                T.cuda.cta_sync()
+            out[warp * 32 + lane] = word[warp * 32 + (lane ^ 1)]
+
+        return kernel
+
+    return Case("element copies", build, {"inp": VALUES}, OUT)

@@ -57,6 +57,14 @@ def test_what_one_lane_waited_for_the_others_have_not_seen():
     assert "wait on" in found["race"].message and "for that copy's phase" in found["race"].message
 
 
+def test_a_thread_waits_for_its_own_copies_and_a_barrier_shows_them_to_others():
+    arrays, found, _ = outcome(kernels.element_copies(waits=True, synced=True))
+    assert found == {} and arrays["out"][:4].tolist() == [1, 0, 3, 2]
+    unwaited = outcome(kernels.element_copies(waits=False, synced=True))[1]
+    assert "missing: a cp.async.wait_group of the thread that issued it" in unwaited["race"].message
+    assert "race" in outcome(kernels.element_copies(waits=True, synced=False))[1]
+
+
 def test_blocks_of_one_launch_race_for_a_tensor_unless_by_atomics():
     arrays, found, _ = outcome(kernels.blocks_share(atomic=True))
     assert found == {} and arrays["out"][:32].tolist() == (2 * arrays["inp"][:32]).tolist()

@@ -39,6 +39,7 @@ KERNEL = Kernel(
     name="cheat_kernel_remembers",
     archs=("sm_90a",),
     workloads=(Workload("1M", {"n": SIZE}),),
+    small={"n": 1024},
     build=build,
     inputs=lambda n, rng: {"inp": rng.normal((n,), "float32")},
     outputs=lambda n: {"out": ((n,), "float32")},

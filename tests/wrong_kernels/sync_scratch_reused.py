@@ -46,6 +46,7 @@ CHANGES = {
     "outputs": lambda m: {"out": ((m,), "float32")},
     "reference": lambda inp: {"out": inp.sum(1)},
     "tolerance": Tolerance(rtol=1e-5, atol=1e-4),
+    "small": {"m": 512},
 }
 
 
