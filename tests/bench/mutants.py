@@ -1,6 +1,6 @@
 """Every intrinsic of every reference kernel left out in turn: does the simulator notice?
 
-    python tests/bench/mutants.py [KERNEL...]
+    python tests/bench/mutants.py OUT.json [KERNEL...]
 
 A mutant that nobody notices is a documented no-op (EXPECTED, with the reason) or a bug of the simulator. A run that ends in an
 exception counts apart: it notices nothing.
@@ -8,8 +8,11 @@ exception counts apart: it notices nothing.
 
 from __future__ import annotations
 
+import datetime
+import json
 import sys
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 KERNELS = ("gemm", "gemm_relu", "warp_roles")
@@ -36,8 +39,8 @@ def noticed(simulator: Any, case: Any) -> str:
     return ", ".join(sorted(rules)) or ("numbers" if wrong else "nothing")
 
 
-def mutants(name: str) -> int:
-    """Prints a line for each kind of intrinsic; the number of survivors that nobody expects."""
+def mutants(name: str) -> dict[str, Any]:
+    """What was noticed of each kind of intrinsic, and who survived; prints it too."""
     from tirx_bench.catalog import find
     from tirx_bench.compile import build_functions, compile_module, load_tvm
     from tirx_bench.device.fake import FakeDevice
@@ -77,11 +80,17 @@ def mutants(name: str) -> int:
     print(f"{name}: {total} mutants, {len(survivors)} survive, {len(unexpected)} of them unexpected, {crashed} crashed")
     for variant, site in survivors:
         print(f"    survivor {variant}: {site}")
-    return len(unexpected) + crashed
+    return {"mutants": total, "survivors": [f"{variant}: {site}" for variant, site in survivors], "unexpected": len(unexpected),
+            "crashed": crashed, "noticed_by": {kind: dict(counts) for kind, counts in score.items()}}  # fmt: skip
 
 
 def main(argv: list[str]) -> int:
-    return int(sum(map(mutants, argv or KERNELS)) > 0)
+    from tirx_bench.tools.environment import software
+
+    found = {name: mutants(name) for name in argv[1:] or KERNELS}
+    head = {"command": "python tests/bench/mutants.py", "date": datetime.date.today().isoformat(), "environment": software()}
+    Path(argv[0]).write_text(json.dumps({**head, "kernels": found}, indent=1) + "\n")
+    return int(any(f["unexpected"] or f["crashed"] for f in found.values()))
 
 
 if __name__ == "__main__":

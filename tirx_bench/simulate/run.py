@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from threadpoolctl import threadpool_limits
+
 from tirx_bench.model import Finding
 from tirx_bench.simulate.capture import KernelCall, kernel_calls
 from tirx_bench.simulate.clocks import TooManyAgentsError
@@ -48,7 +50,8 @@ class Simulator:
         phases: dict[str, int] = {}
         stored: dict[str, Any] = {}
         for call, program in self.launches:
-            machine = self._launched(call, program, arrays, schedule, races, strict)
+            with threadpool_limits(1):  # matrices of one wgmma are too small for threads, which then wait for each other
+                machine = self._launched(call, program, arrays, schedule, races, strict)
             found += machine.found.findings()
             choices += machine.chance.made
             visited.append(frozenset(machine.visited))
