@@ -129,6 +129,17 @@ def test_a_kernel_that_would_hang_is_not_launched(simulate, monkeypatch):
     assert "--no-simulate launches it all the same" in record["left_out"][0]
 
 
+def test_a_run_of_a_kernel_without_a_reference_leaves_the_simulation_out(simulate, monkeypatch):
+    def refuse(*_):
+        raise UsageError("warp_roles follows another protocol, which has no reference")
+
+    monkeypatch.setattr("tirx_bench.pipeline.simulating.prepare", refuse)
+    code, record, _ = simulate("run", "warp_roles", "--json")
+    assert code == 0 and record["simulation"] is None
+    assert record["left_out"][0] == "simulation: warp_roles follows another protocol, which has no reference"
+    assert simulate("simulate", "warp_roles")[0] == 2
+
+
 def test_what_the_simulator_does_not_model_is_left_out_of_a_run(simulate, monkeypatch):
     from tirx_bench.simulate import UnsupportedError
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from tirx_bench.compare import noise_floor
 from tirx_bench.compile import build_functions, load_tvm
 from tirx_bench.lint import lint
-from tirx_bench.model import Finding, MissingError, Record
+from tirx_bench.model import Finding, Record, WorkbenchError
 from tirx_bench.pipeline.child import GpuProcess
 from tirx_bench.pipeline.plan import DEFAULT_OUT, Job, Plan, Progress, need_device, parse_workload, plan, quiet, why_not_here
 from tirx_bench.pipeline.request import SAME_CODE, Action
@@ -72,7 +72,7 @@ def _simulated(record: Record, planned: Plan, progress: Progress) -> Record:
         return record
     try:
         _, found = simulated(replace(planned, job=replace(planned.job, workload=None)), progress=progress)
-    except MissingError as error:
+    except WorkbenchError as error:  # it has no reference, say, or an instruction that is not modelled
         return replace(record, left_out=(*record.left_out, f"simulation: {error.message}"))
     return replace(record, simulation=found)
 
