@@ -204,3 +204,30 @@ def element_copies(waits, synced):
         return kernel
 
     return Case("element copies", build, {"inp": VALUES}, OUT)
+
+
+def fenced_by_another():
+    """All lanes write; behind a barrier one of them fences, for all, and a bulk store reads what they wrote."""
+
+    def build():
+        from tvm.script import tirx as T
+
+        @T.prim_func
+        def kernel(inp: T.Buffer((64,), "float32"), out: T.Buffer((64,), "float32")):
+            T.device_entry()
+            warp = T.warp_id([2])
+            lane = T.lane_id([32])
+            pool = T.SMEMPool()
+            tile = pool.alloc((64,), "float32", align=128)
+            pool.commit()
+            tile[warp * 32 + lane] = inp[warp * 32 + lane]
+            T.cuda.cta_sync()
+            if (warp == 0) & (lane == 0):
+                T.ptx["fence.proxy.async.shared::cta"]()
+                T.ptx["cp.async.bulk.global.shared::cta.bulk_group"](T.address_of(out[0]), tile.ptr_to([0]), T.uint32(256))
+                T.ptx["cp.async.bulk.commit_group"]()
+                T.ptx["cp.async.bulk.wait_group"](0)
+
+        return kernel
+
+    return Case("fenced by another", build, {"inp": VALUES}, OUT)

@@ -82,6 +82,13 @@ def test_without_races_nothing_is_watched_and_the_numbers_are_the_same():
     assert found == {} and arrays["out"][0] == 31
 
 
+def test_a_fence_for_others_counts_unless_fences_are_strict():
+    arrays, found, _ = outcome(kernels.fenced_by_another())
+    assert found == {} and arrays["out"].tolist() == arrays["inp"].tolist()
+    strict = outcome(kernels.fenced_by_another(), strict=True)[1]
+    assert "without fence.proxy.async" in strict["missing-proxy-fence"].message
+
+
 # --------------------------------------------------------------------------------------- bounds, deadlocks
 
 

@@ -77,7 +77,7 @@ def played(acts):
     return domain, orders, naive, writes
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(ACTS, min_size=2, max_size=14))
 def test_a_write_is_ordered_before_a_thread_exactly_when_it_is_for_clocks_of_every_thread(acts):
     domain, orders, naive, writes = played(acts)
@@ -88,7 +88,7 @@ def test_a_write_is_ordered_before_a_thread_exactly_when_it_is_for_clocks_of_eve
             assert bool(late[0]) == ((writer, of_lane, number) not in held), (warp, lane, writer, of_lane, number)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(ACTS, min_size=2, max_size=14), st.integers(0, WARPS - 1), st.sampled_from([0, 3, 20]))
 def test_what_a_thread_issues_sees_as_fenced_what_is(acts, issuer, lane):
     domain, orders, naive, writes = played(acts)
