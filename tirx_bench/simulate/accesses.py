@@ -11,7 +11,7 @@ from tirx_bench.simulate.memory import Pointer
 from tirx_bench.simulate.values import WARP, Mask, numpy_kind, spread
 
 if TYPE_CHECKING:
-    from tirx_bench.simulate.machine import Warp
+    from tirx_bench.simulate.warp import Warp
 
 
 def load(warp: Warp, mask: Mask, address: Any, dtype: str) -> Any:

@@ -13,7 +13,8 @@ from tirx_bench.simulate.clocks import ORDERED, Clock, Domain
 from tirx_bench.simulate.values import WARP, Mask
 
 if TYPE_CHECKING:
-    from tirx_bench.simulate.machine import Strand, Warp
+    from tirx_bench.simulate.machine import Strand
+    from tirx_bench.simulate.warp import Warp
 
 NAMED_BARRIERS = 16
 

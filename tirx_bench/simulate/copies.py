@@ -17,7 +17,8 @@ from tirx_bench.simulate.shadow import Access
 from tirx_bench.simulate.values import FLOATS, numpy_kind
 
 if TYPE_CHECKING:
-    from tirx_bench.simulate.machine import Block, Strand, Warp
+    from tirx_bench.simulate.machine import Block, Strand
+    from tirx_bench.simulate.warp import Warp
 
 
 class TensorView:

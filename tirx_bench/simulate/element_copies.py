@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from tirx_bench.simulate.barriers import Waitable
 
 if TYPE_CHECKING:
-    from tirx_bench.simulate.machine import Strand, Warp
+    from tirx_bench.simulate.machine import Strand
+    from tirx_bench.simulate.warp import Warp
 
 
 @dataclass

@@ -10,8 +10,8 @@ from tirx_bench.simulate.layouts import fragments
 from tirx_bench.simulate.values import FULL, WARP, Mask, spread, varies
 
 if TYPE_CHECKING:
-    from tirx_bench.simulate.machine import Warp
     from tirx_bench.simulate.tensor_core import Wgmma
+    from tirx_bench.simulate.warp import Warp
 
 
 class Registers:

@@ -9,11 +9,12 @@ import numpy as np
 
 from tirx_bench.simulate.capture import UnsupportedError
 from tirx_bench.simulate.layouts import CHUNK, LayoutError, encoded, k_major_chunks, mn_major_chunks
-from tirx_bench.simulate.machine import Strand, Warp
+from tirx_bench.simulate.machine import Strand
 from tirx_bench.simulate.ops import op
 from tirx_bench.simulate.shadow import Access
 from tirx_bench.simulate.tensor_core import Wgmma
 from tirx_bench.simulate.values import Mask, Slot, spread, uniform
+from tirx_bench.simulate.warp import Warp
 
 KINDS: dict[str, Any] = {
     "bf16": ml_dtypes.bfloat16, "f16": np.float16, "tf32": np.float32, "e4m3": ml_dtypes.float8_e4m3fn,
