@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tirx_bench.simulate.barriers import Waitable
+from tirx_bench.simulate.values import spread
 
 if TYPE_CHECKING:
     from tirx_bench.simulate.machine import Strand
@@ -58,6 +59,4 @@ def copies_of(warp: Warp, lane: int) -> ThreadCopies:
 
 def chosen(values: Any, lanes: list[int]) -> Any:
     """What these lanes have of a value that all may share."""
-    from tirx_bench.simulate.values import spread
-
     return spread(values)[lanes]

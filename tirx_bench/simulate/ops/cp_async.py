@@ -12,7 +12,7 @@ from tirx_bench.simulate.machine import Strand
 from tirx_bench.simulate.memory import Pointer
 from tirx_bench.simulate.ops import op
 from tirx_bench.simulate.shadow import Access
-from tirx_bench.simulate.values import Mask, split
+from tirx_bench.simulate.values import WARP, Mask, split
 
 
 def _size(mods: list[str], call: Any) -> int:
@@ -84,8 +84,6 @@ def _wait(s: Strand, mask: Mask, lane: int, through: int) -> bool:
 
 
 def _seen(s: Strand, lane: int, through: int) -> None:
-    from tirx_bench.simulate.values import WARP
-
     one = np.zeros(WARP, bool)
     one[lane] = True
     s.warp.order.reach(Mask(one), copies_of(s.warp, lane).agent, through, generic=True)

@@ -7,6 +7,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from tirx_bench.simulate.capture import UnsupportedError
 from tirx_bench.simulate.clocks import COLLECTIVE
 from tirx_bench.simulate.machine import Strand
 from tirx_bench.simulate.ops import op
@@ -67,8 +68,6 @@ KINDS: dict[str, Any] = {"bf16": ml_dtypes.bfloat16, "f16": np.float16}
 @op("ptx.mma", section="9.7.16.5.14")
 def multiply(s: Strand, mask: Mask, mods: Any, d: tuple[Slot, ...], a: Any, b: Any, c: Any) -> None:
     """m16n8k16 and m16n8k8 of 16-bit inputs into FP32, with the fragments of 9.7.16.5.8."""
-    from tirx_bench.simulate.capture import UnsupportedError
-
     shape, kind = mods["shape"], KINDS.get(mods["atype"])
     if shape not in ("m16n8k16", "m16n8k8") or kind is None:
         raise UnsupportedError(f"mma.sync {shape} of {mods['atype']}")
